@@ -41,38 +41,43 @@ help:
 	@echo 'make setup    .venv with tierlog in it, and nothing that only tests need'
 	@echo 'make quick    style and unit tests of the folders that have changed; DIR=storage/log names others'
 	@echo 'make check    format, lint, types, import contracts and unit tests'
-	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
+	@echo 'make test     check, simulations, Python clients, and Kafka'\''s recorded answers; needs no Java'
+	@echo 'make test-kafka  the same stories asked of Apache Kafka itself; its tools, JVM and other clients'
+	@echo 'make record   record Kafka'\''s answers again, as text beside the tests (needs Java and Maven)'
 	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them, and CLUSTER_MINUTES=15'
 	@echo 'make test-pythons  the unit tests on each supported Python; as root it makes a missing 3.14'
 	@echo 'make simulate brokers, quorums, clusters and buckets in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
-	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
-	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
-	@echo 'make sample   docs/server.properties anew, from the tables of properties'
-	@echo 'make log-messages docs/log-messages.md anew, from the logger calls in the code'
-	@echo 'make limits   docs/limits.md anew, from tests/limits.toml'
-	@echo 'make dashboards docker/grafana/*.json anew, from the panels in the code'
-	@echo 'make table    the table of clients and tools in docs/clients.md anew, from the last make test'
+	@echo 'make diagrams write docs/state-machines.md from the tables in the code'
+	@echo 'make scenarios write docs/tiering-scenarios.md from the marks of the tests'
+	@echo 'make sample   write docs/server.properties from the tables of properties'
+	@echo 'make log-messages write docs/log-messages.md from the logger calls in the code'
+	@echo 'make limits   write docs/limits.md from tests/limits.toml'
+	@echo 'make dashboards write docker/grafana/*.json from the panels in the code'
+	@echo 'make table    write the table of clients and tools in docs/clients.md from the last make test-kafka'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make baseline what the hot calls execute and allocate, as the new baseline of make test'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
 	@echo 'make clean    remove .venv and the caches; ./data stays'
 
-# Stamps, so that an environment that is up to date costs nothing.
-$(VENV)/.ready: pyproject.toml
+# Stamps, so that an environment that is up to date costs nothing. uv installs in half of pip's time.
+$(BIN)/python:
 	@test -n "$(PYTHON)" || { echo 'tierlog needs Python 3.11 or newer on the PATH' >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo 'could not make .venv; on Debian: apt-get install python3-venv' >&2; exit 1; }
+
+$(VENV)/.ready: pyproject.toml | $(BIN)/python
 	@echo 'installing tierlog into .venv ...'
-	@$(PIP) install --editable .
+	@if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --editable .; \
+		else $(PIP) install --editable .; fi
 	@touch $@
 
-$(VENV)/.ready-test: $(VENV)/.ready tests/constraints.txt
-	@echo 'installing what the tests need into .venv ...'
-	@$(PIP) install --constraint tests/constraints.txt uv # installs the rest in half of pip's time
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint tests/constraints.txt \
-		--editable '.[bench,spark]' --group test
-	@touch $@
+$(VENV)/.ready-test: pyproject.toml tests/constraints.txt | $(BIN)/python
+	@echo 'installing tierlog and what the tests need into .venv ...'
+	@command -v uv >/dev/null || $(PIP) install --constraint tests/constraints.txt uv
+	@PATH="$$PATH:$(BIN)" uv pip install --quiet --python $(BIN)/python \
+		--constraint tests/constraints.txt --editable '.[bench,spark]' --group test
+	@touch $(VENV)/.ready $@
 
 .PHONY: setup setup-test
 setup: $(VENV)/.ready
@@ -83,15 +88,18 @@ run: setup
 	@exec $(BIN)/tierlog serve \
 		--override listeners=PLAINTEXT://$(ADDRESS) --data '$(DATA)' $(SERVE_ARGS)
 
-# The two type checkers take a minute and a half each: side by side.
-.PHONY: lint lint-style lint-mypy lint-pyright
+# The two type checkers take a minute each: side by side.
+SIDE_BY_SIDE = $(MAKE) --no-print-directory --jobs=2 --output-sync=target
+.PHONY: lint lint-style lint-imports lint-mypy lint-pyright
 lint: setup-test
-	+@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-style lint-mypy lint-pyright
-	PYTHONPATH=.namespace $(BIN)/lint-imports --no-logo
+	+@$(SIDE_BY_SIDE) lint-mypy lint-pyright lint-style lint-imports
 
 lint-style:
 	$(BIN)/ruff format --check --quiet $(CODE)
 	$(BIN)/ruff check --quiet $(CODE)
+
+lint-imports:
+	PYTHONPATH=.namespace $(BIN)/lint-imports --no-logo
 
 lint-mypy:
 	$(BIN)/mypy --no-error-summary
@@ -110,14 +118,29 @@ check: lint
 # The Kafkas of tests begin with classes that were loaded once, and work with Java's first compiler.
 QUICK_KAFKA = TIERLOG_TEST_KAFKA_FLAGS="$$($(BIN)/python -m tierlog.tests.kafka_archive)"
 
-# Many tests keep a JVM, a client and a broker busy on two cores. One that fails is run once more, and
-# the summary names it: whoever passes only then is to be mended.
-.PHONY: test
-test: lint
-	$(QUICK_KAFKA) $(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadfile --benchmark-disable --compare-table docs/clients.md \
-		--reruns 1 -rfER tests bench/micro
+# Hundreds of brokers start, each of which would compile all it imports where no bytecode is kept.
+unexport PYTHONDONTWRITEBYTECODE
+# Many tests wait for a broker, a client or a JVM: hence a worker more than cores.
+PYTEST = $(BIN)/pytest -q -n $(TEST_WORKERS) --benchmark-disable -rfE
 
-# What would make `make test` longer than half an hour. A seed that failed is run again by `--seeds`.
+# All that Python alone can tell: Kafka's answers are read from the recordings beside the tests.
+# Of two type checkers that agree on nearly all, one will do here; `make check` and CI ask both.
+.PHONY: test
+test: setup-test
+	+@$(SIDE_BY_SIDE) lint-pyright lint-style lint-imports
+	$(PYTEST) --dist loadfile -m 'not long and not tools' tests bench/micro
+
+# The same stories asked of Apache Kafka itself, and what needs Java, Go, Node, a browser or root.
+.PHONY: test-kafka
+test-kafka: setup-test
+	$(QUICK_KAFKA) $(PYTEST) --dist loadfile --kafka live --compare-table docs/clients.md \
+		-m 'not long and (tools or recorded or compatibility)' tests
+
+.PHONY: record
+record: setup-test
+	$(QUICK_KAFKA) $(PYTEST) --dist loadfile --kafka record -m 'recorded and not long' tests
+
+# More seeds, kills and matrices. A seed that failed is run again by `--seeds`.
 .PHONY: test-long
 test-long: setup-test
 	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(QUORUM_SEEDS) --workers $(WORKERS) \
@@ -126,10 +149,10 @@ test-long: setup-test
 		--minutes $$(( ($(MINUTES) + 3) / 4 ))
 	PYTHONHASHSEED=0 $(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
 		--minutes $(CLUSTER_MINUTES)
-	$(QUICK_KAFKA) $(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
-		--minutes $$(( ($(MINUTES) + 1) / 2 )) --begin-within $(LONG_MINUTES) -m long --reruns 1 -rfER tests
+	$(QUICK_KAFKA) $(PYTEST) --dist worksteal --kafka live --minutes $$(( ($(MINUTES) + 1) / 2 )) \
+		--begin-within $(LONG_MINUTES) -m long tests
 
-# The stories of tests/pythons run on each Python that is there in `make test`; this is all unit tests.
+# The stories of tests/pythons run on each Python that is there in `make test-kafka`; this is all unit tests.
 .PHONY: test-pythons
 test-pythons: setup-test
 	$(BIN)/python -m tierlog.tests.pythons.unit_suite $(PYTHONS) --workers $(WORKERS)

@@ -10,7 +10,7 @@ types are checked.
 """
 
 TYPE_CHECKING = False
-"""As in `typing`, which a plain import does not pay for."""
+"""As in `typing`, which a plain import does not load."""
 
 if TYPE_CHECKING:
     from typing import Any

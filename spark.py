@@ -12,8 +12,8 @@ Needs the extra `spark`, and Java 17 or newer.
 from .clients.runtime.supported_system import refusal
 from .pipeline.extra import missing_extra
 
-if (_sentence := refusal()) is not None:
-    raise ImportError(_sentence)
+if (_message := refusal()) is not None:
+    raise ImportError(_message)
 
 try:
     from .pipeline.spark.session import spark_session

@@ -6,14 +6,14 @@
     duckdb.sql("select count(*) from orders")
     orders.polars().filter(pl.col("offset") >= 1000).collect()
 
-Needs the extra `arrow`; DuckDB, Polars and pandas are installed by whoever wants them.
+Needs the extra `arrow`; DuckDB, Polars and pandas are installed separately.
 """
 
 from .clients.runtime.supported_system import refusal
 from .pipeline.extra import missing_extra
 
-if (_sentence := refusal()) is not None:
-    raise ImportError(_sentence)
+if (_message := refusal()) is not None:
+    raise ImportError(_message)
 
 try:
     from .pipeline.reading.scan_options import ScanError

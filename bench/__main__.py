@@ -5,35 +5,37 @@ that says what to do; 130 and 143 if interrupted or terminated, after ending eve
 started and keeping all measurements.
 """
 
+import shlex
 import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 from ..clients.runtime.supported_system import refusal
 
-if (_sentence := refusal()) is not None:
-    raise SystemExit(f"tierlog-bench: {_sentence}")
+if (_message := refusal()) is not None:
+    raise SystemExit(f"tierlog-bench: {_message}")
 
 from ..clients.errors import KafkaError
 from ..tiering.store.remote_url import RemoteUrl
 from .command_line import WrongOptionError, build_parser, default_targets, parse_options
 from .figures import ResultsError
+from .harness.targets.named import target_named
+from .harness.targets.target import TargetUnavailableError
 from .progress import count, duration
 from .scenario import Scale
 from .scenarios.catalogue import ALL, SCENARIOS, UnknownScenarioError, scenarios_named
 from .schedule import NothingChosenError, schedule
 from .sizing.model import PlanError
 from .sizing.size_command import size
-from .target import TargetUnavailableError
-from .targets.named import target_named
 
 _EXTRA = frozenset(
     {"confluent_kafka", "cryptography", "hdrh", "jinja2", "matplotlib", "moto", "rich"}
 )
-_SENTENCES = (
+_MESSAGES = (
     NothingChosenError,
     PlanError,
     ResultsError,
@@ -63,24 +65,31 @@ def _answer(arguments: Sequence[str] | None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         return _carry_out(options)
-    except _SENTENCES as error:
+    except _MESSAGES as error:
         return _cannot(str(error))
     except KafkaError as error:
         return _cannot(error.message)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
-        return _cannot(f"{error.name} is not installed; get it with: {_install_command()}")
+        command = install_command(sys.executable, has_pip=find_spec("pip") is not None)
+        return _cannot(f"{error.name} is not installed; get it with: {command}")
     except KeyboardInterrupt:
         print("tierlog-bench: interrupted; every broker was ended", file=sys.stderr)
         return _INTERRUPTED
 
 
-def _install_command() -> str:
-    """The command that installs the extra, from a clone or from an index."""
+def install_command(python: str, *, has_pip: bool) -> str:
+    """A command for a shell that installs the extra for `python`, from a clone or from an index."""
     clone = Path(__file__).resolve().parent.parent
-    what = f"-e '{clone}[bench]'" if (clone / "pyproject.toml").exists() else "'tierlog[bench]'"
-    return f"{sys.executable} -m pip install {what}"
+    what = ["-e", f"{clone}[bench]"] if (clone / "pyproject.toml").exists() else ["tierlog[bench]"]
+    # Environments that uv makes have no pip.
+    pip = (
+        [python, "-m", "pip", "install"]
+        if has_pip
+        else ["uv", "pip", "install", "--python", python]
+    )
+    return shlex.join([*pip, *what])
 
 
 def _terminate(number: int, _frame: object) -> NoReturn:
@@ -89,8 +98,8 @@ def _terminate(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _cannot(sentence: str) -> int:
-    print(f"tierlog-bench: {sentence}", file=sys.stderr)
+def _cannot(message: str) -> int:
+    print(f"tierlog-bench: {message}", file=sys.stderr)
     return _CANNOT
 
 

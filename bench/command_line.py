@@ -5,13 +5,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from .harness.targets.named import NAMES
 from .scenario import Scale
 from .sizing.size_command import (
     DESCRIPTION as SIZE_DESCRIPTION,
     EXAMPLES as SIZE_EXAMPLES,
     add_size_arguments,
 )
-from .targets.named import NAMES
 from .torture.command_line import add_arguments
 
 

@@ -27,6 +27,16 @@ class ResultsError(Exception):
     """The folder has no results, or unreadable ones."""
 
 
+class RunKey(NamedTuple):
+    """Identifies a run of a case at a target."""
+
+    scenario: str
+    case: str
+    target: str
+    tiered: bool
+    run: int
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One number of one run, a line of figures.jsonl. Counted runs are 1, 2, …"""
@@ -38,6 +48,10 @@ class Figure:
     metric: str
     value: float
     run: int
+
+    @property
+    def key(self) -> RunKey:
+        return RunKey(self.scenario, self.case, self.target, self.tiered, self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +65,9 @@ class Failure:
     run: int
     reason: str
 
-
-class RunKey(NamedTuple):
-    """Identifies a run of a case at a target."""
-
-    scenario: str
-    case: str
-    target: str
-    tiered: bool
-    run: int
+    @property
+    def key(self) -> RunKey:
+        return RunKey(self.scenario, self.case, self.target, self.tiered, self.run)
 
 
 class HistogramKey(NamedTuple):
@@ -101,9 +109,9 @@ class WritesHistogram(Protocol):
 def values_of(figures: Iterable[Figure]) -> dict[MetricKey, list[float]]:
     """The values of every metric, run by run."""
     values: dict[MetricKey, list[float]] = {}
-    for each in figures:
-        key = MetricKey(each.scenario, each.case, each.target, each.tiered, each.metric)
-        values.setdefault(key, []).append(each.value)
+    for figure in figures:
+        key = MetricKey(figure.scenario, figure.case, figure.target, figure.tiered, figure.metric)
+        values.setdefault(key, []).append(figure.value)
     return values
 
 
@@ -156,8 +164,7 @@ class ResultsWriter:
         """Write a failed run, and the end of its broker's log."""
         self._append("failures.jsonl", (failure,))
         if log:
-            named = (failure.scenario, failure.case, failure.target, failure.tiered, failure.run)
-            self._new_file("logs", HistogramKey(*named, ""), ".log").write_text(log, "utf-8")
+            self._new_file("logs", HistogramKey(*failure.key, ""), ".log").write_text(log, "utf-8")
 
     def _append(self, name: str, lines: Sequence[Figure | Failure]) -> None:
         texts = [json.dumps(dataclasses.asdict(line), ensure_ascii=False) for line in lines]

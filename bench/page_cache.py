@@ -12,6 +12,8 @@ import os
 import re
 from pathlib import Path
 
+from .harness.processes.live_files import live_paths
+
 _PIECE_BYTES = 1 << 20
 
 
@@ -27,7 +29,7 @@ def write_back() -> None:
 def drop_page_cache(directory: Path) -> None:
     """Drop the files under `directory` from the page cache."""
     write_back()
-    for path in directory.rglob("*"):
+    for path in live_paths(directory, "**/*"):
         if not path.is_file():
             continue
         try:
@@ -48,7 +50,7 @@ def fill_page_cache(directory: Path, topic: str) -> int:
     folder = re.compile(rf"{re.escape(topic)}-\d+")
     piece = bytearray(_PIECE_BYTES)
     total = 0
-    for path in directory.glob(f"*/{glob.escape(topic)}-*/*.log"):
+    for path in live_paths(directory, f"*/{glob.escape(topic)}-*/*.log"):
         if folder.fullmatch(path.parent.name):
             with path.open("rb", buffering=0) as file:
                 while size := file.readinto(piece):

@@ -22,7 +22,7 @@ class Progress(Protocol):
         """Report the end of a run, even a skipped one, and its share of the expected time."""
         ...
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Show a sentence that stays visible."""
         ...
 
@@ -60,9 +60,9 @@ class LinesOfProgress:
         self._done += 1
         took = time.monotonic() - self._began
         width = len(str(self._runs))
-        self.tell(f"[{self._done:{width}}/{self._runs}] {what}: {took:.1f} s")
+        self.report(f"[{self._done:{width}}/{self._runs}] {what}: {took:.1f} s")
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         print(sentence, file=self._stream, flush=True)
 
     def end(self) -> None:
@@ -98,7 +98,7 @@ class BarOfProgress:
         if self._task is not None:
             self._bar.advance(self._task, expected_seconds)
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         self._bar.console.print(sentence, markup=False, highlight=False)
 
     def end(self) -> None:

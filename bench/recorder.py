@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .figures import Figure, RunKey
-from .process_usage import read_network_bytes
-from .target import MeasurementError, RunningTarget
+from .harness.measurement_error import MeasurementError
+from .harness.processes.process_usage import read_network_bytes
+from .harness.targets.target import RunningTarget
 
 if TYPE_CHECKING:
-    from .latencies import LatencyRecorder
+    from .harness.loads.latencies import LatencyRecorder
 
 GIGABYTE = 10**9
 MEBIBYTE = 1 << 20
@@ -61,7 +62,7 @@ class Recorder:
         If a run has several, each has a name, which prefixes its metrics (`produce_p99_ms`).
         """
         # This import is as large as numpy, and a run without latencies does not need it.
-        from .latencies import LatencyRecorder
+        from .harness.loads.latencies import LatencyRecorder
 
         return self._histograms.setdefault(name, LatencyRecorder())
 

@@ -14,7 +14,7 @@ import tarfile
 from io import BytesIO
 from pathlib import Path
 
-from .probe import NotUpError
+from .harness.requests.probe import NotUpError
 
 FIRST_STATE = "e92a1431810e33309bdf98fee384acb872ac3bd8"
 """What counts as the last release until one is tagged: the first commit with whole clusters."""
@@ -34,7 +34,7 @@ def last_release() -> str:
 def old_wheel(directory: Path) -> Path:
     """The wheel of the last release, built below `directory` if none is named.
 
-    Raises NotUpError with a sentence that says what to do.
+    Raises NotUpError with a message that says what to do.
     """
     stated = os.environ.get(OLD_WHEEL)
     if stated:

@@ -20,14 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .figures import Failure, Figure, ResultsWriter, RunKey
+from .harness.measurement_error import message_and_notes
+from .harness.targets.several_nodes import SeveralNodes
+from .harness.targets.target import RunningTarget, Target
 from .memory import have_memory_at_hand
 from .page_cache import write_back
 from .progress import Progress
 from .recorder import Recorder
 from .scenario import Case, Scale
 from .schedule import Part, side_by_side
-from .target import RunningTarget, Target
-from .targets.several_nodes import SeveralNodes
 
 _FAILURES_BEFORE_GIVING_UP = 2
 _AT_HAND_BYTES = 1 << 30
@@ -89,7 +90,7 @@ class Runner:
         running = target.prepare(directory, part.plan.properties, tier)
         if part.plan.tls and running.node is not None:
             # The extra `bench` has what this needs, and few scenarios do.
-            from .tls.identity import make_identity
+            from .harness.peers.tls_identity import make_identity
 
             running.node.listen_with_tls(make_identity(self._settings.scratch / "identity"))
         return running
@@ -108,8 +109,8 @@ class Runner:
             if reason is None:
                 figures = recorder.figures()
         except Exception as error:
-            reason = " ".join(filter(None, (_what_became_of(running, before), _sentence(error))))
-            said = f"{error}\n\n"
+            reason = " ".join(filter(None, (_what_became_of(running, before), _message(error))))
+            said = f"{message_and_notes(error)}\n\n"
         if reason is not None:
             self.fail(key, reason, said + _last_words(running))
             return False
@@ -129,7 +130,7 @@ class Runner:
         failure = Failure(*key, reason=reason)
         self._writer.write_failure(failure, log)
         self.failures.append(failure)
-        self._progress.tell(f"FAILED {_name(key)}: {reason}")
+        self._progress.report(f"FAILED {_name(key)}: {reason}")
 
     def end(self, target: Target, running: RunningTarget) -> None:
         """Kill a broker, which will not be started again, and delete its data."""
@@ -138,8 +139,8 @@ class Runner:
         try:
             running.discard()
         except Exception as error:
-            self._progress.tell(
-                f"the data of {target.name} could not be deleted: {_sentence(error)}"
+            self._progress.report(
+                f"the data of {target.name} could not be deleted: {_message(error)}"
             )
 
     def run_begins(self, key: RunKey) -> None:
@@ -225,7 +226,7 @@ class _Group:
             for case in self._cases:
                 if target in self._part.accepted[case]:
                     self._failed[case, target.name] = _FAILURES_BEFORE_GIVING_UP
-                    reason = f"The broker did not start. {_sentence(error)}"
+                    reason = f"The broker did not start. {_message(error)}"
                     self._runner.fail(self._key(case, target, 1), reason, _last_words(running))
             return False
         self._suspect.discard(target.name)
@@ -242,7 +243,7 @@ def _what_became_of(running: RunningTarget, before: tuple[int, ...] | None) -> s
         return "The broker died." if died else None
     if not running.is_alive():
         return "The broker died."
-    return None if running.pids() == before else "The broker was started anew meanwhile."
+    return None if running.pids() == before else "The broker was restarted meanwhile."
 
 
 def _last_words(running: RunningTarget) -> str:
@@ -253,13 +254,13 @@ def _last_words(running: RunningTarget) -> str:
         return ""
 
 
-def _sentence(error: Exception) -> str:
-    """An error on one line, with its type unless it is one of our own.
+def _message(error: Exception) -> str:
+    """An error and its notes on one line, with its type unless it is one of our own.
 
     A longer text, such as a client's traceback, is reduced to its first and last line; logs/ has
     the rest.
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_and_notes(error).splitlines() if line.strip()]
     text = " … ".join(lines if len(lines) < 2 else (lines[0], lines[-1]))
     ours = type(error).__module__.startswith(__package__ or "tierlog")
     return text if ours and text else f"{type(error).__name__}: {text}"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol
 
+from .harness.targets.target import RunningTarget, Target
 from .recorder import Recorder
-from .target import RunningTarget, Target
 
 FreshBroker = Literal["scenario", "case", "run"]
 """How often brokers are replaced by fresh ones: for the whole scenario, for each case (its tiered

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .harness.targets.target import Target
 from .scenario import Case, Plan, Scale, Scenario
-from .target import Target
 
 
 class NothingChosenError(Exception):

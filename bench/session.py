@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ..tiering.store.remote_url import RemoteUrl
 from .figures import Failure, ResultsWriter, read_results
+from .harness.targets.target import Target, TargetUnavailableError
 from .machine import commit, file_system, machine_facts, versions
 from .progress import Progress, count, duration, progress_for
 from .runner import Runner, Settings
 from .scenario import Scale, Scenario
 from .schedule import Part, schedule
 from .summary import summary
-from .target import Target, TargetUnavailableError
 
 _MEMORY = frozenset({"tmpfs", "ramfs"})
 
@@ -54,7 +54,7 @@ def run(order: Order, progress: Progress | None = None) -> int:
         facts = _facts(order, parts, Path(folder))
         writer.write_machine(facts)
         if file_system(Path(folder)) in _MEMORY:
-            progress.tell(
+            progress.report(
                 f"{folder} is memory, not a disk: use --scratch DIR for meaningful figures"
             )
         runner = Runner(writer, progress, Settings(order.scale, Path(folder), order.tier))
@@ -82,7 +82,7 @@ def _scratch(stated: Path | None) -> AbstractContextManager[str]:
 
 def _check(targets: Sequence[Target], progress: Progress) -> None:
     for target in targets:
-        progress.tell(f"{target.name}: checking what it needs")
+        progress.report(f"{target.name}: checking what it needs")
         try:
             target.check()
         except TargetUnavailableError as error:
@@ -93,14 +93,14 @@ def _announce(parts: Sequence[Part], order: Order, out: Path, progress: Progress
     """Show what will be measured, and the expected time."""
     refused: dict[tuple[str, str], list[str]] = {}
     for part in parts:
-        for each in part.refused:
-            refused.setdefault((each.scenario, each.reason), []).append(each.case)
+        for refusal in part.refused:
+            refused.setdefault((refusal.scenario, refusal.reason), []).append(refusal.case)
     for (scenario, reason), cases in refused.items():
-        progress.tell(f"left out: {scenario} ({count(len(cases), 'case')}): {reason}")
+        progress.report(f"left out: {scenario} ({count(len(cases), 'case')}): {reason}")
     expected = sum(part.expected_seconds for part in parts)
     runs = sum(part.runs for part in parts)
     names = ", ".join(target.name for target in order.targets)
-    progress.tell(
+    progress.report(
         f"{count(len(parts), 'scenario')}, {count(runs, 'run')} at {names}: "
         f"{duration(expected)}; results in {out}"
     )
@@ -130,7 +130,7 @@ def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, obje
             }
             for part in parts
         },
-        "refused": [each._asdict() for part in parts for each in part.refused],
+        "refused": [refusal._asdict() for part in parts for refusal in part.refused],
         "started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "ended": None,
         "seconds": None,
@@ -147,7 +147,9 @@ def _conclude(runner: Runner, out: Path) -> None:
 
 def _failed(failures: Sequence[Failure]) -> str:
     lines = [f"{count(len(failures), 'run')} failed, in no figure:"]
-    for each in failures:
-        kind = ", tiered" if each.tiered else ""
-        lines.append(f"  {each.scenario}, {each.case}, {each.target}{kind}: {each.reason}")
+    for failure in failures:
+        kind = ", tiered" if failure.tiered else ""
+        lines.append(
+            f"  {failure.scenario}, {failure.case}, {failure.target}{kind}: {failure.reason}"
+        )
     return "\n".join(lines)

@@ -20,7 +20,7 @@ its own.
 
 import logging
 from asyncio import get_running_loop, to_thread
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -32,6 +32,7 @@ from ..clients.runtime.supervisor import Supervisor
 from ..coordinator.transaction.producer_ids import ProducerIds
 from ..replication.control.brokers.broker_control import BrokerRegistration
 from ..replication.control.controller import Controller
+from ..replication.control.controller_loop import ControllerTools
 from ..replication.housekeeping.housekeeping import Housekeeping
 from ..replication.housekeeping.log_compaction import LogCompaction
 from ..replication.leader.replica_directories import (
@@ -39,7 +40,7 @@ from ..replication.leader.replica_directories import (
     MoveTools,
     ReplicaDirectories,
 )
-from ..replication.leader.replica_manager import ReplicaManager
+from ..replication.leader.replica_manager import ReplicaManager, ReplicaParts
 from ..replication.metadata.announcements import Announcements
 from ..replication.metadata.cluster_image import Endpoint as RegisteredEndpoint
 from ..replication.metadata.snapshot_generator import SnapshotGenerator
@@ -51,7 +52,7 @@ from .config.config import STATUS_PORT, BrokerConfig
 from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
 from .config.listeners import with_bound_ports
-from .config.remedies import listening_sentence, storage_sentence, with_remedy
+from .config.remedies import listening_message, storage_message, with_remedy
 from .config.settings import (
     connection_limits,
     controller_config,
@@ -68,7 +69,7 @@ from .coordinators.groups import Groups
 from .coordinators.transactions import Transactions
 from .dependencies import Dependencies
 from .dispatch.apis import Apis
-from .dispatch.quota_switch import serve_within_quotas
+from .dispatch.quota_switch import follow_quotas
 from .dispatch.sasl_listeners import TokenKeys, sasl_listeners, token_keys
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
@@ -87,7 +88,9 @@ from .tier.tiered_topics import (
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
+    from .cluster.replica_following import Throttles
     from .cluster_member import ClusterMember
+    from .network.sasl_gate import SaslListener
     from .status.status_site import StatusSite
     from .tier.broker_tier import BrokerTier
 
@@ -126,6 +129,7 @@ class Broker:
         self._member: ClusterMember | None = None
         self._tls: TlsListeners | None = None
         self._token_keys: TokenKeys = {}
+        self._sasl: Mapping[str, SaslListener] | None = None
         self._is_started = False
         self.context: BrokerContext | None = None
         """The broker's parts, once it has started; None in a process that is no broker."""
@@ -145,7 +149,7 @@ class Broker:
         except OSError as error:
             # A full or failing disk is not a bug: a person must fix it.
             await self._started.aclose()
-            raise StartError(storage_sentence(error)) from error
+            raise StartError(storage_message(error)) from error
         except BaseException:
             await self._started.aclose()
             raise
@@ -162,6 +166,10 @@ class Broker:
         """
         for disconnect in self._disconnects:
             disconnect()
+
+    def _give_up(self, message: str) -> None:
+        """Say that the broker cannot go on: `on_fatal` may be set after its parts are made."""
+        self.on_fatal(message)
 
     @property
     def remote_log_manager(self) -> "RemoteLogManager | None":
@@ -189,20 +197,21 @@ class Broker:
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
-        if self._member is None:
-            self._require_logins(server, context.controller)
-        around = partial(self._dependencies.around_answers, context)
-        server.open(around(Apis(context).answer))
-        serve_within_quotas(server, context, around)
+        apis = Apis(context)
+        answer = self._dependencies.around_answers(context, apis.answer)
+        server.open(answer, self._logins(context.controller))
+        follow_quotas(context, apis, server.rates)
         if self._tier is not None:
             await self._tier.start(self._started)
         if self.site is not None:
             self._show_status(self.site, context)
 
-    def _require_logins(self, server: SocketServer, controller: Controller) -> None:
-        """Let clients of listeners with SASL log in; before any listener is opened."""
-        around = (self._dependencies.environment, self.metrics, self._token_keys)
-        server.sasl = sasl_listeners(self.config, lambda: controller.image, *around)
+    def _logins(self, controller: Controller) -> "Mapping[str, SaslListener]":
+        """How the clients of listeners with SASL log in."""
+        if self._sasl is None:
+            around = (self._dependencies.environment, self.metrics, self._token_keys)
+            self._sasl = sasl_listeners(self.config, lambda: controller.image, *around)
+        return self._sasl
 
     async def _bind(self, server: SocketServer) -> None:
         self._tls = tls_listeners(self.config)
@@ -211,11 +220,11 @@ class Broker:
             ports = await server.bind(bound, self._tls.acceptors if self._tls else None)
         except OSError as error:
             bound = (*self.listeners.bound, *self.listeners.controllers)
-            addresses = ", ".join(each.address for each in bound)
+            addresses = ", ".join(endpoint.address for endpoint in bound)
             from .status.neighbours_page import neighbours_page
 
             page = await neighbours_page(error, bound)
-            raise StartError(listening_sentence(addresses, error, page)) from error
+            raise StartError(listening_message(addresses, error, page)) from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
     async def _serve_status(self, network: Network) -> None:
@@ -267,7 +276,7 @@ class Broker:
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._started.callback(flusher.shutdown)
         dynamic_config = DynamicConfig(
-            config.values, config.node_id, topic_defaults, self._supervisor
+            config.values, config.node_id, topic_defaults, self._supervisor, self._tls
         )
         if config.is_member:
             controller = await self._join_cluster(server, storage, dynamic_config)
@@ -280,7 +289,7 @@ class Broker:
             if self.site is None:
                 storage.load(controller.image)
             else:
-                # Whoever asks for the health must not wait for a recovery.
+                # A health check must not wait for a recovery.
                 loading = partial(storage.load, controller.image)
                 await get_running_loop().run_in_executor(flusher, loading)
         compaction = self._keep_house(storage, controller, flusher)
@@ -299,22 +308,19 @@ class Broker:
         config, environment = self.config, self._dependencies.environment
         log_manager, topic_defaults = storage.log_manager, dynamic_config.topic_defaults
         tier = self._tier = self._make_tier(log_manager, controller)
+        throttles = None if self._member is None else self._throttles()
         replica_manager = ReplicaManager(
             replica_manager_config(config),
             environment,
             log_manager,
             lambda: controller.image,
-            None if tier is None else tier.reader,
-            self._move_tools(controller),
+            self._replica_parts(tier, controller, throttles),
             self._supervisor,
         )
-        if tier is not None and tier.writers is not None and config.keeps_tier_metadata:
-            replica_manager.is_metadata_writer = tier.writers.are_joined_by
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
-        if self._member is not None:
-            self._start_isr_sender(self._member, replica_manager)
-            self._follow_leaders(self._member, replica_manager, dynamic_config, log_manager)
+        if throttles is not None:
+            self._follow_leaders(replica_manager, throttles, dynamic_config, log_manager)
         else:
             controller.subscribe(dynamic_config.publish)
             self._follow_acls(controller)
@@ -367,35 +373,65 @@ class Broker:
             follow_acls(controller, self._authorizer)
             self._authorizer.complete_load()
 
+    def _throttles(self) -> "Throttles":
+        from .cluster.replica_following import make_throttles
+
+        return make_throttles(self.config)
+
+    def _replica_parts(
+        self, tier: "BrokerTier | None", controller: Controller, throttles: "Throttles | None"
+    ) -> ReplicaParts:
+        """What the replicas here work with; `throttles` are None unless this is a member."""
+        writers = None if tier is None or not self.config.keeps_tier_metadata else tier.writers
+        parts = ReplicaParts(
+            remote_tier=None if tier is None else tier.reader,
+            is_metadata_writer=None if writers is None else writers.are_joined_by,
+            move_tools=self._move_tools(controller),
+        )
+        member = self._member
+        if member is None or throttles is None:
+            return parts
+        from .cluster import replica_following as following
+
+        remote = self.remote_log_manager
+        tools = following.FollowingTools(
+            self._dependencies.environment,
+            self._supervisor,
+            self.metrics,
+            lambda: controller.image,
+            lambda: member.broker_epoch,
+            member.isr_requests(),
+            throttles.follower,
+            None if remote is None else remote.fetch_aux,
+        )
+        return replace(
+            parts,
+            selection=following.replica_selection(self.config, lambda: controller.image),
+            throttle=throttles.leader,
+            peers=partial(following.make_peers, self.config, tools),
+        )
+
     def _follow_leaders(
         self,
-        member: "ClusterMember",
         replica_manager: ReplicaManager,
+        throttles: "Throttles",
         dynamic_config: DynamicConfig,
         log_manager: LogManager,
     ) -> None:
-        """Let the replicas here follow those of other brokers, and serve their followers."""
-        from .cluster import replica_following as following
+        """Start to follow the replicas of other brokers."""
+        from .cluster.replica_following import register_fetcher_metrics
         from .metrics.replica_metrics import register_replica_metrics
 
-        remote = self.remote_log_manager
-        throttles = following.make_throttles(self.config)
-        fetchers = following.make_replica_fetchers(
-            self.config,
-            self._dependencies.environment,
-            self._supervisor,
-            lambda: member.controller.image,
-            lambda: member.broker_epoch,
-            following.following_hooks(replica_manager, self.metrics, throttles),
-            None if remote is None else remote.fetch_aux,
-        )
+        peers = replica_manager.peers
+        assert peers is not None, "A member has peers."
+        fetchers, isr_sender = peers
+        assert fetchers is not None, "A member follows leaders."
+        assert isr_sender is not None, "A member leads."
+        self._started.push_async_callback(isr_sender.stop)
+        isr_sender.start()
         self._started.push_async_callback(fetchers.stop)
-        replica_manager.fetch_with(fetchers)
-        following.serve_followers(
-            self.config, replica_manager, throttles, lambda: member.controller.image
-        )
         dynamic_config.subscribe(throttles.limit)
-        following.register_fetcher_metrics(self.metrics, fetchers, throttles)
+        register_fetcher_metrics(self.metrics, fetchers, throttles)
         register_replica_metrics(self.metrics, replica_manager, log_manager.log_dirs)
 
         def configure_fetchers(values: ConfigValues) -> None:
@@ -430,7 +466,7 @@ class Broker:
         self, dynamic_config: DynamicConfig, replica_manager: ReplicaManager, server: SocketServer
     ) -> None:
         def configure_replicas(values: ConfigValues) -> None:
-            replica_manager.wait_for_remote(
+            replica_manager.set_remote_timeouts(
                 values.integer("remote.fetch.max.wait.ms"),
                 values.integer("remote.list.offsets.request.timeout.ms"),
             )
@@ -446,7 +482,6 @@ class Broker:
 
         for listener in (configure_replicas, configure_server, configure_tier):
             dynamic_config.subscribe(listener)
-        dynamic_config.tls = self._tls
         if self._tls is not None:
             dynamic_config.subscribe(self._tls.apply)
 
@@ -468,20 +503,6 @@ class Broker:
         self._started.push_async_callback(transactions.stop)
         transactions.start()
         return groups, transactions
-
-    def _start_isr_sender(self, member: "ClusterMember", replica_manager: ReplicaManager) -> None:
-        from ..replication.leader.isr_sender import IsrSender
-
-        sender = replica_manager.isr_sender = IsrSender(
-            member.isr_requests(),
-            lambda: list(replica_manager.partitions.values()),
-            replica_manager.complete_replicated,
-            self._dependencies.environment,
-            self._supervisor,
-            replica_manager_config(self.config).replica_lag_time_max_ms,
-        )
-        self._started.push_async_callback(sender.stop)
-        sender.start()
 
     def _move_tools(self, controller: Controller) -> MoveTools:
         executor = ThreadPoolExecutor(1, thread_name_prefix="alter-log-dirs")
@@ -542,13 +563,10 @@ class Broker:
             storage.cluster_id,
             self._dependencies.environment,
             storage.metadata_log,
-            flusher,
-            self._supervisor,
+            # Kafka halts the process as well: a broker is useless without its controller.
+            ControllerTools(flusher, self._supervisor, self._give_up),
         )
-        # Kafka halts the process as well: a broker is useless without its controller.
-        controller.on_failure = lambda sentence: self.on_fatal(sentence)
         controller.start(self._registration(storage), storage.check)
-        storage.broker_epoch = controller.image.brokers[config.node_id].epoch
         return controller
 
     async def _join_cluster(
@@ -565,22 +583,28 @@ class Broker:
             self.config,
             self.listeners,
             storage,
-            MemberTools(flusher, self._supervisor, dynamic_config, self.metrics, self._authorizer),
+            MemberTools(
+                flusher,
+                self._supervisor,
+                dynamic_config,
+                self.metrics,
+                self._authorizer,
+                self._give_up,
+            ),
         )
-        member.on_fatal(lambda sentence: self.on_fatal(sentence))
-        self._started.push_async_callback(self._close_logs, storage)
+        self._started.push_async_callback(self._close_logs, storage, lambda: member.broker_epoch)
         self._started.push_async_callback(member.stop)
-        self._require_logins(server, member.controller)
+        apis = Apis(member.node_context)
         if self.listeners.controllers:
-            names = [each.name for each in self.listeners.controllers]
-            server.open(Apis(member.node_context).answer, names)
+            names = [controller.name for controller in self.listeners.controllers]
+            server.open(apis.answer, self._logins(member.controller), names)
         if self.config.quorum.is_controller:
             register_controller_metrics(self.metrics, member.controller)
         register_quorum_metrics(self.metrics, member.controller, member.quorum)
         await member.start()
         self._start_snapshots(member.controller)
         if not self.config.quorum.is_broker:
-            serve_within_quotas(server, member.node_context)
+            follow_quotas(member.node_context, apis, server.rates)
         else:
             await member.register(self._registration(storage))
             storage.check(member.controller.image)
@@ -592,7 +616,8 @@ class Broker:
         """Begin to clean, flush and compact the logs."""
         log_manager, environment = storage.log_manager, self._dependencies.environment
         if self._member is None:
-            self._started.push_async_callback(self._close_logs, storage)
+            epoch = controller.image.brokers[self.config.node_id].epoch
+            self._started.push_async_callback(self._close_logs, storage, lambda: epoch)
             self._started.push_async_callback(controller.stop)
         cleaner = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
         self._started.callback(cleaner.shutdown)
@@ -611,11 +636,9 @@ class Broker:
         self.compaction = housekeeping.compaction
         return housekeeping.compaction
 
-    async def _close_logs(self, storage: NodeStorage) -> None:
+    async def _close_logs(self, storage: NodeStorage, broker_epoch: Callable[[], int]) -> None:
         if storage.is_loaded:
-            if self._member is not None:
-                storage.broker_epoch = self._member.broker_epoch
-            await storage.close()
+            await storage.close(broker_epoch())
 
     def _registration(self, storage: NodeStorage) -> BrokerRegistration:
         return BrokerRegistration(
@@ -623,9 +646,12 @@ class Broker:
             self._dependencies.environment.random_uuid(),
             [
                 RegisteredEndpoint(
-                    each.name, each.host, each.port, self.config.protocol_code(each.name)
+                    endpoint.name,
+                    endpoint.host,
+                    endpoint.port,
+                    self.config.protocol_code(endpoint.name),
                 )
-                for each in self.listeners.advertised
+                for endpoint in self.listeners.advertised
             ],
             storage.directory_ids,
             self.config.values.text("broker.rack") or None,

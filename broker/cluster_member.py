@@ -25,6 +25,7 @@ from ..replication.control.brokers.registration import (
 )
 from ..replication.control.cluster_control import ClusterControl
 from ..replication.control.controller import Controller
+from ..replication.control.controller_loop import ControllerTools
 from ..replication.metadata.cluster_image import Endpoint
 from ..replication.metadata.metadata_quorum import NO_LEADER
 from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
@@ -70,6 +71,8 @@ class MemberTools(NamedTuple):
     metrics: Metrics
     authorizer: "StandardAuthorizer | None"
     """What decides about requests; None if everything is allowed."""
+    on_fatal: Callable[[str], None]
+    """Called with the reason when this process cannot go on."""
 
 
 class ClusterMember:
@@ -79,7 +82,7 @@ class ClusterMember:
         self, config: BrokerConfig, listeners: Listeners, storage: NodeStorage, tools: MemberTools
     ) -> None:
         """Read the voters from the disk. Raises OSError."""
-        executor, supervisor, dynamic_config, metrics, authorizer = tools
+        executor, supervisor, dynamic_config, metrics, authorizer, on_fatal = tools
         self._config = config
         self._storage = storage
         environment = self._environment = storage.environment
@@ -90,7 +93,7 @@ class ClusterMember:
         self._registration: ControllerRegistration | None = None
         self._has_failed = asyncio.Event()
         self._failure = ""
-        self._on_fatal: Callable[[str], None] = _log.critical
+        self._on_fatal = on_fatal
         # All controllers are reached at the first of their listeners' names.
         first = next(iter(config.quorum.controller_listeners), "")
         self._security = node_security(config, first)
@@ -105,11 +108,9 @@ class ClusterMember:
             storage.cluster_id,
             environment,
             storage.metadata_log,
-            executor,
-            supervisor,
+            ControllerTools(executor, supervisor, self._fail),
             self.quorum,
         )
-        self.controller.on_failure = self._fail
         self._control: ClusterControl | None = None
         if config.quorum.is_controller:
             control = cluster_control_config(config.values)
@@ -121,7 +122,7 @@ class ClusterMember:
         own_id = config.node_id
         self.producer_ids = ProducerIdBlocks(self._channel, own_id, lambda: self.broker_epoch)
         self.directory_requests = DirectoryRequests(
-            self._channel, own_id, lambda: self.broker_epoch, self._tell_offline
+            self._channel, own_id, lambda: self.broker_epoch, self._report_offline
         )
         self.context = Member(self.quorum, self._control, self._channel)
         self.node_context = NodeContext(
@@ -204,14 +205,10 @@ class ClusterMember:
             )
         return ""
 
-    def on_fatal(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with the reason when this process cannot go on."""
-        self._on_fatal = callback
-
-    def _fail(self, sentence: str) -> None:
-        self._failure = sentence
+    def _fail(self, message: str) -> None:
+        self._failure = message
         self._has_failed.set()
-        self._on_fatal(sentence)
+        self._on_fatal(message)
 
     async def start(self) -> None:
         """Take part in the quorum. The image follows what is committed from here on."""
@@ -236,8 +233,13 @@ class ClusterMember:
                 self._config.node_id,
                 self._storage.environment.random_uuid(),
                 [
-                    Endpoint(each.name, each.host, each.port, self._config.protocol_code(each.name))
-                    for each in self.node_context.listeners.advertised_controllers
+                    Endpoint(
+                        controller.name,
+                        controller.host,
+                        controller.port,
+                        self._config.protocol_code(controller.name),
+                    )
+                    for controller in self.node_context.listeners.advertised_controllers
                 ],
                 SUPPORTED_FEATURES,
             ),
@@ -245,9 +247,8 @@ class ClusterMember:
             self.quorum,
             self._storage.environment,
             self._supervisor,
+            None if self._authorizer is None else self._authorizer.complete_load,
         )
-        if self._authorizer is not None:
-            registration.on_registered = self._authorizer.complete_load
         self.controller.subscribe(registration.publish)
         registration.start()
         return registration
@@ -275,16 +276,16 @@ class ClusterMember:
             self._open_channel("heartbeat", keeps_late_connections=True),
             lambda: self.controller.image.offset,
             self._supervisor,
+            self._fail,
         )
-        lifecycle.on_fatal = self._fail
         lifecycle.start()
         await self._until(lifecycle.caught_up)
         if self._authorizer is not None:
             self._authorizer.complete_load()
 
-    def _tell_offline(self, directories: Collection[Uuid]) -> None:
+    def _report_offline(self, directories: Collection[Uuid]) -> None:
         assert self._lifecycle is not None, "a broker has replicas, and reports on them"
-        self._lifecycle.tell_offline(directories)
+        self._lifecycle.report_offline(directories)
 
     def isr_requests(self) -> AlterPartitionRequests:
         """A channel for changes of ISRs, which wait for nothing else. `stop` closes it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..clients.runtime.environment import Environment, SystemEnvironment
 from ..storage.files import Files, OsFiles
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
-from .dispatch.quota_switch import Answer
+from .network.connection import Answer
 from .network.transport import Network
 from .request.context import BrokerContext
 

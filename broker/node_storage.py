@@ -55,8 +55,6 @@ class NodeStorage:
         """The broker epoch of the previous run, if it stopped cleanly; or -1."""
         self.is_loaded = False
         """Whether the logs of partitions are loaded, and must be closed."""
-        self.broker_epoch = -1
-        """The epoch of this broker's registration, which the clean shutdown markers record."""
         self.metadata_log: MetadataLog
 
     @property
@@ -114,8 +112,8 @@ class NodeStorage:
         records = read_bootstrap(self._files, directory)
         if records is None:
             return None
-        formatted = [each for each in records if isinstance(each, FeatureLevelRecord)]
-        served = [each for each in formatted if each.name in SUPPORTED_FEATURES]
+        formatted = [record for record in records if isinstance(record, FeatureLevelRecord)]
+        served = [record for record in formatted if record.name in SUPPORTED_FEATURES]
         for each in served:
             lowest, highest = SUPPORTED_FEATURES[each.name]
             if not lowest <= each.feature_level <= highest:
@@ -123,7 +121,9 @@ class NodeStorage:
                     f"{directory} was formatted with {each.name}={each.feature_level}: this version"
                     f" of tierlog supports levels {lowest} to {highest}."
                 )
-        others = sorted(each.name for each in formatted if each.name not in SUPPORTED_FEATURES)
+        others = sorted(
+            record.name for record in formatted if record.name not in SUPPORTED_FEATURES
+        )
         if others and self.metadata_log.end_offset == 0:
             names = ", ".join(others)
             _log.warning(
@@ -132,7 +132,7 @@ class NodeStorage:
                 directory,
                 names,
             )
-        users = (each for each in records if isinstance(each, UserScramCredentialRecord))
+        users = (record for record in records if isinstance(record, UserScramCredentialRecord))
         return [*served, *users]
 
     def check(self, image: ClusterImage) -> None:
@@ -183,11 +183,14 @@ class NodeStorage:
             )
         return used
 
-    async def close(self) -> None:
-        """Close the logs, and mark the directories as cleanly closed."""
+    async def close(self, broker_epoch: int) -> None:
+        """Close the logs, and mark the directories as cleanly closed.
+
+        The markers record the epoch of this broker's registration.
+        """
         now_ms = self.environment.wall_clock_ms()
         with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
-            await close_logs(self.log_manager, threads, now_ms, self.broker_epoch)
+            await close_logs(self.log_manager, threads, now_ms, broker_epoch)
 
     def _report_losses(self) -> None:
         for log_dir in self.log_manager.log_dirs:

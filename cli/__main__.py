@@ -28,14 +28,21 @@ except KeyboardInterrupt:
     # No signal handler is set yet.
     os._exit(0)
 
+_COMPLETION_S = 3.0
+"""How long a shell waits for candidates."""
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end the process with its exit code."""
     from ..clients.runtime.supported_system import refusal
 
-    sentence = refusal()
-    if sentence is not None:
-        sys.exit(f"tierlog: {sentence}")
+    message = refusal()
+    if message is not None:
+        sys.exit(f"tierlog: {message}")
+    if sys.argv[1:3] == ["completion", "--candidates"]:
+        # No timeout of a client covers all of it: one of many addresses, or a name to resolve.
+        signal.signal(signal.SIGALRM, _leave)
+        signal.setitimer(signal.ITIMER_REAL, _COMPLETION_S)
     from ..clients.runtime.environment import SystemEnvironment
 
     started_ms = SystemEnvironment().wall_clock_ms()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..testing.local_cluster.cluster_plan import BROKERS_MAX, CONTROLLERS_MAX
-from .client.cluster_arguments import CLIENT_HELP, add_client_commands
+from .client.connection_arguments import add_connection
 
 DEFAULT_DIRECTORY = "./data-cluster"
 
@@ -48,6 +48,14 @@ exit code: 0 stopped, 1 not started or a node has failed at the start, 2 wrong a
 """
 
 
+_CLIENT_HELP = {
+    "info": "show the brokers of any cluster, with --bootstrap",
+    "ping": "exit with 0 if a broker answers, with 2 if none does",
+    "wait": "wait until a cluster answers and has the given number of brokers",
+}
+_WAIT_SECONDS = 60
+
+
 class _Verb(NamedTuple):
     help: str
     nodes: str = ""
@@ -73,7 +81,7 @@ def add_cluster_commands(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     commands = parser.add_subparsers(dest="cluster_command", metavar="command", required=True)
     _add_up(commands.add_parser, "start a cluster and run it until Ctrl-C")
-    add_client_commands(commands.add_parser)
+    _add_client_commands(commands.add_parser)
     for name, verb in _VERBS.items():
         each = commands.add_parser(
             name, help=verb.help, description=verb.help[0].upper() + verb.help[1:] + "."
@@ -144,11 +152,29 @@ def _add_up(add_parser: Callable[..., argparse.ArgumentParser], line: str) -> No
     up.add_argument("--temporary", action="store_true", help=argparse.SUPPRESS)
 
 
+def _add_client_commands(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add those that ask a cluster of any machines."""
+    for name, line in _CLIENT_HELP.items():
+        each = add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+        if name == "wait":
+            each.add_argument(
+                "--timeout",
+                metavar="SECONDS",
+                type=float,
+                default=_WAIT_SECONDS,
+                help=f"how long to wait (default: {_WAIT_SECONDS})",
+            )
+            each.add_argument(
+                "--brokers", metavar="N", type=int, default=1, help="how many (default: 1)"
+            )
+        add_connection(each)
+
+
 def node_id(text: str) -> int:
     """The id in `2`, `broker-2` or `controller-101`. Raises ArgumentTypeError."""
     digits = text.removeprefix("broker-").removeprefix("controller-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 4):
-        raise argparse.ArgumentTypeError(f"{text!r} is no node: say its number, such as 2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a node: give its number, such as 2")
     return int(digits)
 
 
@@ -158,7 +184,7 @@ def run_cluster_command(parsed: argparse.Namespace, started_ms: int) -> int:
         from .cluster_up import run_cluster
 
         return run_cluster(parsed, started_ms)
-    if parsed.cluster_command in CLIENT_HELP:
+    if parsed.cluster_command in _CLIENT_HELP:
         from .client.cluster import run_client_command
 
         return run_client_command(parsed)

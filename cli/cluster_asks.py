@@ -73,18 +73,18 @@ def _print_done(parsed: argparse.Namespace, done: Mapping[str, object]) -> None:
         print(f"{done.get('name')} is ready on {done.get('address')}")
     elif verb == "start":
         state = "starting" if parsed.no_wait else "ready"
-        print("\n".join(f"node {each}: {state}" for each in parsed.nodes))
+        print("\n".join(f"node {node}: {state}" for node in parsed.nodes))
     elif verb == "roll":
         print("all nodes were restarted, and all replicas are in sync")
     elif verb in _DONE:
         nodes = [parsed.nodes] if isinstance(parsed.nodes, int) else parsed.nodes
-        print("\n".join(f"node {each}: {_DONE[verb]}" for each in nodes))
+        print("\n".join(f"node {node}: {_DONE[verb]}" for node in nodes))
 
 
 def _progress(text: str) -> None:
     print(text, flush=True)
 
 
-def _give_up(sentence: str, code: int) -> int:
-    print(f"tierlog cluster: {sentence}", file=sys.stderr, flush=True)
+def _give_up(message: str, code: int) -> int:
+    print(f"tierlog cluster: {message}", file=sys.stderr, flush=True)
     return code

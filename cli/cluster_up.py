@@ -58,7 +58,7 @@ def run_cluster(parsed: argparse.Namespace, started_ms: int) -> int:
     try:
         directory = absolute_path(directory)
         check_directory(directory)
-        stated = _stated(parsed, files)
+        stated = _stated_properties(parsed, files)
         files.mkdirs(directory)
         lock = files.lock(f"{directory}/{_LOCK_FILE}")
         plan = _plan(parsed, stated, directory, files)
@@ -89,7 +89,7 @@ def _let_go(lock: DirectoryLock, files: Files, temporary: str) -> None:
             files.remove_tree(temporary)
 
 
-def _stated(parsed: argparse.Namespace, files: Files) -> dict[str, str]:
+def _stated_properties(parsed: argparse.Namespace, files: Files) -> dict[str, str]:
     """The properties that the user states. Raises PlanError, KafkaError(INVALID_CONFIG)."""
     stated: dict[str, str] = {}
     if parsed.properties is not None:
@@ -114,7 +114,7 @@ def _plan(
     parsed: argparse.Namespace, stated: Mapping[str, str], directory: str, files: Files
 ) -> ClusterPlan:
     """The cluster of the directory, or a new one. Raises PlanError, OSError."""
-    racks = [each.strip() for each in parsed.rack.split(",")] if parsed.rack else []
+    racks = [part.strip() for part in parsed.rack.split(",")] if parsed.rack else []
     path = f"{directory}/{PLAN_FILE}"
     if not files.exists(path):
         brokers = _DEFAULT_BROKERS if parsed.brokers is None else parsed.brokers
@@ -135,7 +135,7 @@ def _plan(
 
 
 def _check_same(parsed: argparse.Namespace, plan: ClusterPlan, directory: str) -> None:
-    apart = len([each for each in plan.controllers if not each.is_broker])
+    apart = len([controller for controller in plan.controllers if not controller.is_broker])
     brokers = len(plan.brokers)
     if parsed.brokers not in (None, brokers) or parsed.controllers not in (None, apart):
         raise PlanError(
@@ -212,7 +212,7 @@ class _Run:
     def _say_ready(self, started_ms: int) -> None:
         took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
         plan = self._cluster.plan
-        apart = len([each for each in plan.controllers if not each.is_broker])
+        apart = len([controller for controller in plan.controllers if not controller.is_broker])
         brokers = counted(len(plan.brokers), "broker")
         controllers = f" and {counted(apart, 'controller')}" if apart else ""
         self._say(
@@ -258,6 +258,6 @@ def _formatter(files: Files) -> Callable[[str, int, str], None]:
     return format_node
 
 
-def _give_up(sentence: str, code: int) -> int:
-    print(f"tierlog cluster: {sentence}", file=sys.stderr, flush=True)
+def _give_up(message: str, code: int) -> int:
+    print(f"tierlog cluster: {message}", file=sys.stderr, flush=True)
     return code

@@ -42,17 +42,19 @@ _OTHER_COMMANDS = {
     **_CLIENT_COMMANDS,
     "cluster": "look at a cluster, wait for it; run one of several processes here",
     "format": "format the log directories of a node of a cluster",
-    "info": "show what the log directories of a node belong to",
+    "info": "show the cluster and node of log directories",
     "random-uuid": "print a new id, for a cluster or a directory",
-    "secure": "make certificates, a user and a file for a secured broker of a developer",
-    "completion": "print what completes the words of tierlog in bash, zsh or fish",
+    "secure": "make certificates, a user and a properties file for a secured development broker",
+    "completion": "print a completion script for bash, zsh or fish",
 }
 
 
 def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     """Run the command; returns the exit code. The process began at `started_ms`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    # A start that names its command pays for the parsers of no other.
+    if words[:2] == ["completion", "--candidates"]:
+        return _complete(" ".join(words[2:]))
+    # A start that names its command builds the parsers of no other.
     parser, parsers = _bare_parser({} if words[:1] == ["serve"] else _OTHER_COMMANDS)
     command = words[0] if words[:1] and words[0] in parsers else "serve"
     if command == "serve":
@@ -61,8 +63,8 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     if command in _CLIENT_COMMANDS:
         from .client.commands import run_client_command, with_joined_places
 
-        return run_client_command(_parsed(parser, with_joined_places(words)))
-    parsed = _parsed(parser, words)
+        return run_client_command(_parse(parser, with_joined_places(words)))
+    parsed = _parse(parser, words)
     match command:
         case "tier":
             from .tier.commands import run_tier_command
@@ -90,7 +92,7 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
 
 
 def full_parser() -> argparse.ArgumentParser:
-    """The parser with the arguments of every command, from which completions are made."""
+    """The parser with the arguments of every command."""
     parser, parsers = _bare_parser(_OTHER_COMMANDS)
     for command, each in parsers.items():
         _add_arguments(command, each)
@@ -169,6 +171,19 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             add_storage_arguments(command, parser)
 
 
+def _complete(line: str) -> int:
+    """Print what can come next on a line; returns the exit code."""
+    from .completion.candidates import print_candidates, split
+
+    words = split(line)
+    parser, parsers = _bare_parser(_OTHER_COMMANDS)
+    for command in words[:1]:
+        if command in parsers:
+            _add_arguments(command, parsers[command])
+    print_candidates(parser, words)
+    return 0
+
+
 def _serve(
     parser: argparse.ArgumentParser,
     serve: argparse.ArgumentParser,
@@ -176,7 +191,7 @@ def _serve(
     started_ms: int,
 ) -> int:
     _add_arguments("serve", serve)
-    parsed = _parsed(parser, words)
+    parsed = _parse(parser, words)
     from .configuration import DevWords
     from .serve import LogOptions, serve as run_broker
 
@@ -190,9 +205,9 @@ def _serve(
     )
 
 
-def _parsed(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+def _parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The arguments. Raises SystemExit, after usage and reason are on stderr."""
-    chosen, rest = _chosen(parser, words)
+    chosen, rest = _choose_parser(parser, words)
     if not rest and _commands(chosen):
         # Not on stdout: a script that lost its words is not to take this for a result.
         chosen.print_help(sys.stderr)
@@ -203,7 +218,7 @@ def _parsed(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.N
     return parsed
 
 
-def _chosen(
+def _choose_parser(
     parser: argparse.ArgumentParser, words: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, Sequence[str]]:
     """The parser of the command that is named, and the words that follow its name."""
@@ -249,4 +264,4 @@ def _property(option: str) -> str:
     spellings = (name, name.replace("-", "."), name.replace("_", "."))
     if "." in name:
         return name
-    return next((each for each in spellings if is_property(each)), "")
+    return next((spelling for spelling in spellings if is_property(spelling)), "")

@@ -24,7 +24,7 @@ _VARIABLE = r"\$\{[^}]*\}"
 _DIRECTORIES = ("log.dirs", "log.dir")
 _LISTENERS = ("listeners",)
 _SHORTEST_VALUE = 4
-"""Shorter values of variables stay in sentences, as they occur in any."""
+"""Shorter values of variables stay in messages, as they occur in any."""
 
 
 class DevWords(NamedTuple):
@@ -63,7 +63,7 @@ def add_port_argument(parser: "ArgumentParser") -> None:
     parser.add_argument(
         "--port",
         metavar="PORT",
-        help="where the dev broker listens, on 127.0.0.1 (default: 9092; 0: any that is free)",
+        help="where the dev broker listens, on 127.0.0.1 (default: 9092; 0: any free port)",
     )
 
 
@@ -80,7 +80,7 @@ def add_log_arguments(parser: "ArgumentParser") -> None:
         metavar="[LOGGER=]LEVEL",
         action="append",
         default=[],
-        help="the least level that is logged (default: INFO), or that of one logger and those below"
+        help="minimum log level (default: INFO), or that of one logger and those below"
         " it; can be repeated",
     )
 
@@ -159,12 +159,12 @@ def _read(file: str | None, stated: Mapping[str, str]) -> BrokerConfig:
     return with_dev_status(read_config(with_dev_defaults(stated), local_host_name()))
 
 
-def _bad(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _bad(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
-def _without_values(sentence: str, stated: Mapping[str, str], resolved: Mapping[str, str]) -> str:
-    """The sentence with the variables of the `stated` properties in place of their values.
+def _without_values(message: str, stated: Mapping[str, str], resolved: Mapping[str, str]) -> str:
+    """The message with the variables of the `stated` properties in place of their values.
 
     A check repeats the value that it refuses: a secret in the wrong property is a secret still.
     """
@@ -175,8 +175,8 @@ def _without_values(sentence: str, stated: Mapping[str, str], resolved: Mapping[
     # The longest first: a part of a value may be a value, too.
     for value in sorted(replaced, key=len, reverse=True):
         for form in (value, value.upper(), value.lower()):
-            sentence = sentence.replace(form, replaced[value])
-    return sentence
+            message = message.replace(form, replaced[value])
+    return message
 
 
 def _values(text: str, value: str) -> Iterator[tuple[str, str]]:
@@ -186,7 +186,7 @@ def _values(text: str, value: str) -> Iterator[tuple[str, str]]:
     variables = re.findall(_VARIABLE, text)
     parts = zip(match.groups() if match else (), variables, strict=False)
     for part, variable in ((value.strip(), text.strip()), *parts):
-        yield from ((each, variable) for each in _pieces(part) if len(each) >= _SHORTEST_VALUE)
+        yield from ((piece, variable) for piece in _pieces(part) if len(piece) >= _SHORTEST_VALUE)
 
 
 def _pieces(part: str) -> list[str]:

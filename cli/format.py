@@ -3,7 +3,7 @@
 A member of a cluster of several processes starts only from formatted directories: each has the id
 of the cluster, of the node and of the directory in `meta.properties`, and the first features in
 `bootstrap.checkpoint`. With dynamic voters the metadata log begins with the first voters (KIP-853).
-A process that is its whole cluster needs none of this.
+A single-node cluster needs none of this.
 
 Arguments, output and refusals are Kafka's. Exit codes: 0 formatted, 1 refused.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ..broker.config.config import BrokerConfig
 from ..broker.config.quorum_config import Role
-from ..broker.config.remedies import storage_sentence
+from ..broker.config.remedies import storage_message
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import uuid_to_string
 from ..clients.runtime.environment import Environment, SystemEnvironment
@@ -23,7 +23,7 @@ from ..replication.metadata.metadata_records import (
     METADATA_VERSION_FEATURE,
     SUPPORTED_FEATURES,
 )
-from ..replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS
+from ..replication.raft.raft_options import KRAFT_VERSION_FEATURE, SUPPORTED_KRAFT_VERSIONS
 from ..storage.directory.log_dir import LogDirError
 from ..storage.files import OsFiles
 from .configuration import stated_configuration
@@ -36,7 +36,6 @@ from .formatted_directories import (
 from .initial_controllers import InitialController, parse_initial_controllers
 from .scram_users import scram_user
 
-_KRAFT_VERSION = "kraft.version"
 _DYNAMIC_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
 
 
@@ -56,7 +55,7 @@ def add_storage_arguments(command: str, parser: argparse.ArgumentParser) -> None
         return
     parser.add_argument("--cluster-id", "-t", required=True, help="the id of the cluster")
     parser.add_argument(
-        "--ignore-formatted", "-g", action="store_true", help="pass over formatted directories"
+        "--ignore-formatted", "-g", action="store_true", help="skip formatted directories"
     )
     parser.add_argument("--release-version", "-r", help=f"only {METADATA_VERSION_NAME}")
     parser.add_argument(
@@ -106,24 +105,24 @@ def run_storage_command(parsed: argparse.Namespace) -> int:
             return show_info(OsFiles(), config.log_dirs)
         format_directories(_plan(config, parsed, environment), OsFiles(), environment)
     except (KafkaError, LogDirError) as error:
-        sentence = error.message if isinstance(error, KafkaError) else str(error)
-        print(sentence, file=sys.stderr)
+        message = error.message if isinstance(error, KafkaError) else str(error)
+        print(message, file=sys.stderr)
         return 1
     except OSError as error:
-        print(storage_sentence(error), file=sys.stderr)
+        print(storage_message(error), file=sys.stderr)
         return 1
     return 0
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _plan(config: BrokerConfig, parsed: argparse.Namespace, environment: Environment) -> FormatPlan:
     """Check the arguments against the properties. Raises KafkaError(INVALID_CONFIG)."""
     cluster_id: str = parsed.cluster_id
     if not (cluster_id.isascii() and cluster_id.isprintable() and cluster_id.strip()):
-        raise _refuse("The cluster id is not printable text: `tierlog random-uuid` prints one.")
+        raise _refusal("The cluster id is not printable text: `tierlog random-uuid` prints one.")
     quorum = config.quorum
     is_standalone: bool = parsed.standalone
     has_flag = is_standalone or parsed.no_initial_controllers or parsed.initial_controllers
@@ -132,7 +131,7 @@ def _plan(config: BrokerConfig, parsed: argparse.Namespace, environment: Environ
     )
     voters = _initial_voters(config, parsed, environment)
     if quorum.voters and voters:
-        raise _refuse(
+        raise _refusal(
             "You cannot specify controller.quorum.voters and format the node with"
             " --initial-controllers or --standalone. If you want to use dynamic quorum, please"
             " remove controller.quorum.voters and specify controller.quorum.bootstrap.servers"
@@ -140,7 +139,7 @@ def _plan(config: BrokerConfig, parsed: argparse.Namespace, environment: Environ
         )
     needs_flag = Role.CONTROLLER in quorum.roles and not quorum.voters
     if needs_flag and not has_flag and (config.is_member or quorum.bootstrap_servers):
-        raise _refuse(
+        raise _refusal(
             "Because controller.quorum.voters is not set on this controller, you must specify one"
             " of the following: --standalone, --initial-controllers, or --no-initial-controllers."
         )
@@ -165,11 +164,11 @@ def _initial_voters(
     if not parsed.standalone:
         return ()
     if Role.CONTROLLER not in config.quorum.roles:
-        raise _refuse("You can only use --standalone on a controller.")
+        raise _refusal("You can only use --standalone on a controller.")
     first = next(iter(config.quorum.controller_listeners), "")
     endpoint = next((e for e in config.listeners.advertised_controllers if e.name == first), None)
     if endpoint is None:
-        raise _refuse("A voter needs a listener that controller.listener.names names.")
+        raise _refusal("A voter needs a listener that controller.listener.names names.")
     own = (config.node_id, endpoint.host, endpoint.port, environment.random_uuid())
     return (InitialController(*own),)
 
@@ -177,25 +176,25 @@ def _initial_voters(
 def check_features(
     stated: Sequence[str], release: str | None, is_dynamic: bool
 ) -> Mapping[str, int]:
-    """The stated levels of a new cluster's features; only ELR may have another than the highest.
+    """The given levels of a new cluster's features; only ELR may have another than the highest.
 
     Raises KafkaError(INVALID_CONFIG).
     """
     if release is not None and release not in (METADATA_VERSION_NAME, "4.3"):
-        raise _refuse(
+        raise _refusal(
             f"Unknown metadata.version '{release}'. Supported metadata.version are:"
             f" {METADATA_VERSION_NAME}"
         )
     levels = _levels(stated)
     if release is not None and METADATA_VERSION_FEATURE in levels:
-        raise _refuse(
+        raise _refusal(
             "Use --release-version instead of --feature metadata.version=X to avoid ambiguity."
         )
-    kraft_version = levels.pop(_KRAFT_VERSION, int(is_dynamic))
+    kraft_version = levels.pop(KRAFT_VERSION_FEATURE, int(is_dynamic))
     if kraft_version > SUPPORTED_KRAFT_VERSIONS.maximum:
-        raise _refuse(f"No feature:{_KRAFT_VERSION} with feature level {kraft_version}")
+        raise _refusal(f"No feature:{KRAFT_VERSION_FEATURE} with feature level {kraft_version}")
     if kraft_version != int(is_dynamic):
-        raise _refuse(
+        raise _refusal(
             f"Cannot set kraft.version to {kraft_version} {'if' if is_dynamic else 'unless'}"
             f" controller.quorum.voters is empty and one of the flags {_DYNAMIC_FLAGS} is used. For"
             " dynamic controllers support, try "
@@ -207,15 +206,15 @@ def check_features(
         )
     for name, level in levels.items():
         if name not in SUPPORTED_FEATURES:
-            names = {*SUPPORTED_FEATURES, _KRAFT_VERSION} - {METADATA_VERSION_FEATURE}
-            raise _refuse(
+            names = {*SUPPORTED_FEATURES, KRAFT_VERSION_FEATURE} - {METADATA_VERSION_FEATURE}
+            raise _refusal(
                 f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(names))}"
             )
         lowest, highest = SUPPORTED_FEATURES[name]
         if name == ELR_FEATURE and lowest <= level <= highest:
             continue
         if level != highest:
-            raise _refuse(
+            raise _refusal(
                 f"{name}={level} is not supported yet: a new cluster begins with level {highest}."
             )
     return levels
@@ -227,8 +226,8 @@ def _levels(stated: Sequence[str]) -> dict[str, int]:
         name, equals, level = (part.strip() for part in text.partition("="))
         problem = f"Can't parse feature=level string {text}: "
         if not equals:
-            raise _refuse(f"{problem}equals sign not found.")
+            raise _refusal(f"{problem}equals sign not found.")
         if not (level.isascii() and level.isdigit() and len(level) < 6):
-            raise _refuse(f"{problem}unable to parse {level} as a short.")
+            raise _refusal(f"{problem}unable to parse {level} as a short.")
         levels[name] = int(level)
     return levels

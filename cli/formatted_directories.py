@@ -53,12 +53,12 @@ class FormatPlan(NamedTuple):
     @property
     def directory_id(self) -> Uuid | None:
         """The id that the metadata directory must have, if this node is one of the voters."""
-        own = (each.directory_id for each in self.voters if each.node_id == self.node_id)
+        own = (voter.directory_id for voter in self.voters if voter.node_id == self.node_id)
         return next(own, None)
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def format_directories(plan: FormatPlan, files: Files, environment: Environment) -> None:
@@ -66,13 +66,13 @@ def format_directories(plan: FormatPlan, files: Files, environment: Environment)
 
     Raises OSError, LogDirError, and KafkaError(INVALID_CONFIG) if a directory is formatted.
     """
-    formatted = _formatted(plan, files)
+    formatted = _read_directories(plan, files)
     unformatted = [path for path, meta in formatted.items() if meta is None]
     if not formatted:
-        raise _refuse("No available log directories to format.")
+        raise _refusal("No available log directories to format.")
     if len(unformatted) < len(formatted) and not plan.ignore_formatted:
         first = next(path for path, meta in formatted.items() if meta is not None)
-        raise _refuse(
+        raise _refusal(
             f"Log directory {first} is already formatted. Use --ignore-formatted to ignore this"
             " directory and format the others."
         )
@@ -84,7 +84,7 @@ def format_directories(plan: FormatPlan, files: Files, environment: Environment)
         _format(plan, path, files, environment)
 
 
-def _formatted(plan: FormatPlan, files: Files) -> dict[str, MetaProperties | None]:
+def _read_directories(plan: FormatPlan, files: Files) -> dict[str, MetaProperties | None]:
     """What each usable directory says of itself; None if it is not formatted."""
     formatted: dict[str, MetaProperties | None] = {}
     for path in plan.log_dirs:
@@ -97,12 +97,12 @@ def _formatted(plan: FormatPlan, files: Files) -> dict[str, MetaProperties | Non
             continue
         formatted[path] = meta
         if meta is not None and meta.cluster_id != plan.cluster_id:
-            raise _refuse(
+            raise _refusal(
                 f"Invalid cluster.id in: {path}/meta.properties. Expected {plan.cluster_id}, but"
                 f" read {meta.cluster_id}"
             )
         if meta is not None and meta.node_id != plan.node_id:
-            raise _refuse(
+            raise _refusal(
                 f"Stored node id {meta.node_id} doesn't match previous node id {plan.node_id} in"
                 f" {path}/meta.properties. If you moved your data, make sure your configured node"
                 " id matches. If you intend to create a new node, you should remove all data in"
@@ -155,11 +155,11 @@ def write_formatted(plan: FormatPlan, path: str, files: Files, environment: Envi
 def _voter_set(plan: FormatPlan) -> VoterSet:
     return VoterSet(
         Voter(
-            VoterKey(each.node_id, each.directory_id),
-            {plan.listener: Address(each.host, each.port)},
+            VoterKey(voter.node_id, voter.directory_id),
+            {plan.listener: Address(voter.host, voter.port)},
             SUPPORTED_KRAFT_VERSIONS,
         )
-        for each in plan.voters
+        for voter in plan.voters
     )
 
 

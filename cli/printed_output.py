@@ -43,12 +43,12 @@ def _write(output: TextIO, printed: bytes) -> None:
         binary.write(printed)
         binary.flush()
     else:
-        # Whoever calls a command from Python may have it print to a stream of text alone.
+        # A caller in Python may have a command print to a stream of text alone.
         output.write(printed.decode("utf-8", "backslashreplace"))
         output.flush()
 
 
-def _print_error(sentence: str) -> None:
+def _print_error(message: str) -> None:
     # Without a file, `print` takes stdout.
     if sys.stderr is not None:
-        print(f"tierlog: {sentence}", file=sys.stderr)
+        print(f"tierlog: {message}", file=sys.stderr)

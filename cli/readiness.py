@@ -1,6 +1,6 @@
-"""Tells whoever started this process that clients can connect, and that it is about to stop.
+"""Notifies the parent process that clients can connect, and that this one is about to stop.
 
-- Lines on stdout that were stated with `--announce`: the image of Kafka prints lines that other
+- Lines on stdout given with `--announce`: the image of Kafka prints lines that other
   programs wait for, and the image of tierlog states them.
 - `READY=1` and `STOPPING=1`, each in a datagram to the socket that `$NOTIFY_SOCKET` names, if any:
   the protocol of `sd_notify(3)`, with which systemd knows that a service of `Type=notify` is up. A

@@ -3,7 +3,7 @@
     SCRAM-SHA-256=[name=alice,password=secret]
     SCRAM-SHA-512=[name=alice,iterations=8192,salt=BASE64,saltedpassword=BASE64]
 
-No sentence holds a password.
+No error message contains a password.
 """
 
 import base64
@@ -29,35 +29,35 @@ _MECHANISM_NAME = re.compile(r"[A-Z0-9_-]{1,20}")
 _KEYS = frozenset({"name", "salt", "iterations", "password", "saltedpassword"})
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def scram_user(argument: str, environment: Environment) -> UserScramCredentialRecord:
     """The record of the user that an argument names. Raises KafkaError(INVALID_CONFIG)."""
     name, equals, text = argument.strip().partition("=")
     if not equals:
-        raise _refuse("Failed to find equals sign in the SCRAM argument")
+        raise _refusal("Failed to find equals sign in the SCRAM argument")
     mechanism = SCRAM_BY_NAME.get(name)
     if mechanism is None:
         shown = name if _MECHANISM_NAME.fullmatch(name) else "(not shown, as it may be a secret)"
-        raise _refuse(f"The add-scram mechanism {shown} is not supported.")
+        raise _refusal(f"The add-scram mechanism {shown} is not supported.")
     if not text.startswith("["):
-        raise _refuse("Expected configuration string to start with [")
+        raise _refusal("Expected configuration string to start with [")
     if not text.endswith("]"):
-        raise _refuse("Expected configuration string to end with ]")
+        raise _refusal("Expected configuration string to end with ]")
     options = _options(text[1:-1])
     user = options.get("name")
     if not user:
-        raise _refuse("You must supply 'name' to add-scram")
+        raise _refusal("You must supply 'name' to add-scram")
     iterations = _iterations(options.get("iterations"), name)
     password = options.get("password")
     salt = _base64(options, "salt")
     salted = _base64(options, "saltedpassword")
     if password is None and salted is None:
-        raise _refuse("You must supply one of 'password' or 'saltedpassword' to add-scram")
+        raise _refusal("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if password is None and salt is None:
-        raise _refuse("You must supply 'salt' with 'saltedpassword' to add-scram")
+        raise _refusal("You must supply 'salt' with 'saltedpassword' to add-scram")
     if salt is None:
         salt = random_text(
             hashlib.sha256(environment.random_uuid() + environment.random_uuid()).digest()
@@ -73,13 +73,13 @@ def _options(text: str) -> dict[str, str]:
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if not equals:
-            raise _refuse("No equals sign found in a SCRAM component")
+            raise _refusal("No equals sign found in a SCRAM component")
         if len(value) >= 2 and value[0] == value[-1] == '"':
             value = value[1:-1]
         options[key] = value
     if options.keys() - _KEYS:
         # Not shown, unlike Kafka: after a comma in a password comes the rest of it.
-        raise _refuse(
+        raise _refusal(
             f"Unknown SCRAM configurations: they are {', '.join(sorted(_KEYS))}, and no value can"
             " hold a comma; with salt= and saltedpassword= a password may have one"
         )
@@ -90,7 +90,7 @@ def _iterations(text: str | None, mechanism: str) -> int:
     if text is None:
         return CREDENTIAL_ITERATIONS_MIN
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise _refuse("Failed to parse iterations count: it is no number")
+        raise _refusal("Failed to parse iterations count: it is not a number")
     iterations = int(text)
     if iterations < CREDENTIAL_ITERATIONS_MIN:
         bound = f">= {CREDENTIAL_ITERATIONS_MIN}"
@@ -98,7 +98,7 @@ def _iterations(text: str | None, mechanism: str) -> int:
         bound = f"<= {CREDENTIAL_ITERATIONS_MAX}"
     else:
         return iterations
-    raise _refuse(f"The 'iterations' value must be {bound} for add-scram using {mechanism}")
+    raise _refusal(f"The 'iterations' value must be {bound} for add-scram using {mechanism}")
 
 
 def _base64(options: dict[str, str], key: str) -> bytes | None:
@@ -108,4 +108,4 @@ def _base64(options: dict[str, str], key: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise _refuse(f"Failed to decode given {key}: it is not base64") from None
+        raise _refusal(f"Failed to decode given {key}: it is not base64") from None

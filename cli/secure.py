@@ -66,7 +66,9 @@ exit code: 0 written, 1 refused, 2 wrong arguments
 
 def add_secure_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog secure`."""
-    parser.description = "Make what a secured broker for development needs."
+    parser.description = (
+        "Make certificates, a user and a properties file for a secured development broker."
+    )
     commands = parser.add_subparsers(dest="secure_command", metavar="command", required=True)
     line = "write an authority, a certificate, a user and a broker's file into a new directory"
     init = commands.add_parser(
@@ -92,7 +94,7 @@ def add_secure_commands(parser: argparse.ArgumentParser) -> None:
         help="the port for clients; the next one is for nodes (default: 9093)",
     )
     init.add_argument(
-        "--user", metavar="NAME", default="admin", help="the user, who may do all (default: admin)"
+        "--user", metavar="NAME", default="admin", help="the user, a super user (default: admin)"
     )
     init.add_argument(
         "--days",
@@ -113,7 +115,7 @@ def run_secure_command(parsed: argparse.Namespace) -> int:
         print(error.message, file=sys.stderr)
         return 1
     except OSError as error:
-        # Not `storage_sentence`: there is no log.dirs yet that could name another place.
+        # Not `storage_message`: there is no log.dirs yet that could name another place.
         print(
             f"{error.filename or parsed.directory} cannot be written: {error.strerror}. Nothing was"
             " left behind. Fix this, or name another directory.",
@@ -130,8 +132,8 @@ def run_secure_command(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _broker(parsed: argparse.Namespace) -> SecuredBroker:
@@ -140,17 +142,17 @@ def _broker(parsed: argparse.Namespace) -> SecuredBroker:
     host: str = parsed.host
     if not directory.isprintable() or "," in directory:
         # A comma would divide log.dirs.
-        raise _refuse(f"{directory!r} has a character that no path in a properties file can have.")
+        raise _refusal(f"{directory!r} has a character that no path in a properties file can have.")
     if not _is_host(host):
-        raise _refuse(f"--host {host} is neither a host name nor an address.")
+        raise _refusal(f"--host {host} is neither a host name nor an address.")
     if not 0 < parsed.port < PORT_MAX:
-        raise _refuse(f"--port {parsed.port} is not between 1 and {PORT_MAX - 1}.")
+        raise _refusal(f"--port {parsed.port} is not between 1 and {PORT_MAX - 1}.")
     if not _USER.fullmatch(parsed.user):
-        raise _refuse(
+        raise _refusal(
             f"--user {parsed.user} is not 1 to 64 letters, digits, dots, dashes and underscores."
         )
     if not 0 < parsed.days <= _DAYS:
-        raise _refuse(f"--days {parsed.days} is not between 1 and {_DAYS}.")
+        raise _refusal(f"--days {parsed.days} is not between 1 and {_DAYS}.")
     return SecuredBroker(directory, host, parsed.port, parsed.user)
 
 
@@ -159,7 +161,7 @@ def _is_host(text: str) -> bool:
         return not ip_address(text).is_unspecified and "%" not in text
     except ValueError:
         labels = text.split(".")
-        is_name = all(0 < len(each) <= _LABEL_MAX for each in labels)
+        is_name = all(0 < len(label) <= _LABEL_MAX for label in labels)
         return is_name and _HOST.fullmatch(text) is not None and not labels[-1].isdigit()
 
 
@@ -170,7 +172,7 @@ def _write(broker: SecuredBroker, days: int, environment: Environment) -> None:
     """
     files = OsFiles()
     directory = broker.directory
-    occupied = _refuse(
+    occupied = _refusal(
         f"{directory} exists, and nothing in it is overwritten: name another directory, or remove"
         " this one."
     )
@@ -205,7 +207,7 @@ def _contents(broker: SecuredBroker, days: int, environment: Environment) -> dic
     try:
         keys = issue_keys(broker.hosts, authority, environment.wall_clock_ms(), days)
     except ImportError:
-        raise _refuse(
+        raise _refusal(
             "tierlog secure needs the Python package cryptography, which is not installed:"
             " pip install cryptography"
         ) from None

@@ -64,7 +64,7 @@ def server_properties(broker: SecuredBroker) -> str:
     """The broker's file. It holds no secret: keys and users are elsewhere."""
     data = _value(broker.path("data"))
     return f"""\
-# A broker for development that lets in only who proves a name: tierlog serve --config THIS_FILE
+# A broker for development, with TLS, SASL and ACLs: tierlog serve --config THIS_FILE
 process.roles=broker,controller
 node.id=0
 log.dirs={data}
@@ -84,7 +84,7 @@ ssl.keystore.location={_value(broker.path("broker.pem"))}
 ssl.truststore.type=PEM
 ssl.truststore.location={_value(broker.path("ca.pem"))}
 
-# Nobody may do anything but these two, until kafka-acls gives rights to others.
+# Only these two may do anything, until kafka-acls gives rights to others.
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:{broker.user};User:CN=broker
 """

@@ -102,8 +102,8 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
     stop = asyncio.Event()
     fatal: list[str] = []
 
-    def give_up(sentence: str) -> None:
-        fatal.append(sentence)
+    def give_up(message: str) -> None:
+        fatal.append(message)
         stop.set()
 
     broker.on_fatal = give_up
@@ -192,7 +192,7 @@ def _say_ready(broker: Broker, started_ms: int) -> None:
     took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
     listeners = broker.listeners
     addresses = ", ".join(
-        each.address for each in listeners.advertised or listeners.advertised_controllers
+        endpoint.address for endpoint in listeners.advertised or listeners.advertised_controllers
     )
     remote = broker.config.remote_storage or broker.config.storage_plugin
     tier = f"remote tier {remote}" if remote else "no remote tier"
@@ -203,11 +203,11 @@ def _say_ready(broker: Broker, started_ms: int) -> None:
         print(f"{ready}{status}, {tier}", flush=True)
 
 
-def _give_up(sentence: str) -> int:
+def _give_up(message: str) -> int:
     formatters = (handler.formatter for handler in logging.getLogger().handlers)
-    ours = next(each for each in formatters if isinstance(each, LineFormatter))
+    ours = next(formatter for formatter in formatters if isinstance(formatter, LineFormatter))
     with contextlib.suppress(OSError):
-        print(ours.problem(sentence), file=sys.stderr, flush=True)
+        print(ours.problem(message), file=sys.stderr, flush=True)
     return 1
 
 

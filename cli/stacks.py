@@ -93,7 +93,7 @@ def stacks_record(loop: asyncio.AbstractEventLoop) -> logging.LogRecord:
 
 
 def _of_threads() -> Iterator[str]:
-    names = {each.ident: each.name for each in threading.enumerate()}
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
     current = sys._current_frames()  # pyright: ignore[reportPrivateUsage] # documented all the same
     for number, frame in current.items():
         frames = [each for each, _ in traceback.walk_stack(frame)]

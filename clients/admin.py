@@ -18,7 +18,7 @@ from .network.metadata import Metadata, TopicMetadata
 from .network.network import Address, NetworkClient, NetworkConfig
 from .network.offset_lookup import OffsetAndTimestamp, OffsetLookup
 from .network.refusal import raise_for, refusal
-from .network.retries import retried
+from .network.retries import retry_until
 from .protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -166,7 +166,7 @@ class Admin:
                 _raise_for(topic.error_code, topic.error_message, topic.name)
             return {topic.name: topic.topic_id for topic in response.topics}
 
-        return await self._retried(attempt)
+        return await self._retry(attempt)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics by name. Raises `KafkaError`, such as UNKNOWN_TOPIC_OR_PARTITION."""
@@ -184,7 +184,7 @@ class Admin:
             for topic in response.responses:
                 _raise_for(topic.error_code, topic.error_message, topic.name or "")
 
-        await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._retry(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
         """Increase the partition counts of topics to these numbers. Raises `KafkaError`."""
@@ -203,7 +203,7 @@ class Admin:
             for topic in response.results:
                 _raise_for(topic.error_code, topic.error_message, topic.name)
 
-        await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._retry(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def describe_configs(
         self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
@@ -244,7 +244,7 @@ class Admin:
                 for config in result.configs
             ]
 
-        return await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return await self._retry(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def alter_configs(
         self, resource_type: ConfigResourceType, name: str, changes: Mapping[str, str | None]
@@ -272,7 +272,7 @@ class Admin:
             for answer in response.responses:
                 _raise_for(answer.error_code, answer.error_message, name)
 
-        await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._retry(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int]
@@ -281,10 +281,10 @@ class Admin:
 
         Raises `KafkaError`, such as OFFSET_OUT_OF_RANGE above the high watermark.
         """
-        await self._retried(lambda: self._metadata.refresh({each.topic for each in offsets}))
+        await self._retry(lambda: self._metadata.refresh({each.topic for each in offsets}))
         starts: dict[TopicPartition, int] = {}
         for partition, offset in offsets.items():
-            starts[partition] = await self._retried(partial(self._delete_below, partition, offset))
+            starts[partition] = await self._retry(partial(self._delete_below, partition, offset))
         return starts
 
     async def _delete_below(self, partition: TopicPartition, offset: int) -> int:
@@ -311,7 +311,7 @@ class Admin:
             response = await self._network.request_any(request, MetadataResponse)
             for topic in response.topics:
                 if topic.error_code:
-                    raise refusal(topic.error_code, _undescribed(topic.name, topic.error_code))
+                    raise refusal(topic.error_code, _describe_failure(topic.name, topic.error_code))
             self._metadata.apply(response)
             return {
                 topic.name: self._metadata.topics[topic.name]
@@ -319,7 +319,7 @@ class Admin:
                 if topic.name is not None
             }
 
-        return await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return await self._retry(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, controller and brokers. Raises `KafkaError`."""
@@ -339,7 +339,7 @@ class Admin:
                 {broker.broker_id: broker.rack for broker in response.brokers},
             )
 
-        return await self._retried(attempt)
+        return await self._retry(attempt)
 
     @property
     def network(self) -> NetworkClient:
@@ -358,7 +358,7 @@ class Admin:
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
         """All topics, by name. Raises `KafkaError`."""
-        await self._retried(self._all_metadata)
+        await self._retry(self._all_metadata)
         return {
             name: topic
             for name, topic in self._metadata.topics.items()
@@ -398,13 +398,13 @@ class Admin:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "No controller is known.")
         return self._metadata.controller_id
 
-    async def _retried(
+    async def _retry(
         self, attempt: Callable[[], Awaitable[T]], *, except_for: ErrorCode | None = None
     ) -> T:
         """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
         deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000
         mark_stale = self._metadata.mark_stale
-        return await retried(
+        return await retry_until(
             attempt, deadline, self._random, on_failure=mark_stale, except_for=except_for
         )
 
@@ -431,7 +431,7 @@ def _config_source(number: int) -> ConfigSource:
         return ConfigSource.UNKNOWN
 
 
-def _undescribed(name: str | None, error_code: int) -> str:
+def _describe_failure(name: str | None, error_code: int) -> str:
     """Why a topic cannot be described."""
     if error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
         return f"There is no topic {name}."

@@ -61,7 +61,7 @@ def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
     if text is None:
         return None
     text = text.strip()
-    value = _typed(definition, text)
+    value = _parse_value(definition, text)
     reason = _objection(definition, value)
     if reason:
         strange = _first_not_allowed(definition, value)
@@ -76,7 +76,7 @@ def _first_not_allowed(definition: ConfigDef, value: ConfigValue) -> str:
     return next((item for item in value if _objection(definition, [item])), "")
 
 
-def _typed(definition: ConfigDef, text: str) -> ConfigValue:
+def _parse_value(definition: ConfigDef, text: str) -> ConfigValue:
     kind = definition.type
     if kind is ConfigType.BOOLEAN:
         if text.lower() not in ("true", "false"):

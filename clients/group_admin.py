@@ -82,7 +82,7 @@ class GroupAdmin:
                     raise
             return await self._describe_classic(coordinator, group_id)
 
-        return await coordinator.retried(attempt, self._admin.timeout_ms)
+        return await coordinator.retry(attempt, self._admin.timeout_ms)
 
     async def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """Every committed offset of a group."""
@@ -101,7 +101,7 @@ class GroupAdmin:
                 if partition.committed_offset >= 0
             }
 
-        return await coordinator.retried(attempt, self._admin.timeout_ms)
+        return await coordinator.retry(attempt, self._admin.timeout_ms)
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the committed offsets of a group that has no members."""
@@ -123,7 +123,7 @@ class GroupAdmin:
                     result.error_code, _refused_deletion(result.error_code, group_id)
                 )
 
-        await coordinator.retried(attempt, self._admin.timeout_ms)
+        await coordinator.retry(attempt, self._admin.timeout_ms)
 
     def _coordinator(self, group_id: str) -> GroupCoordinatorClient:
         coordinator = self._coordinators.get(group_id)

@@ -50,11 +50,11 @@ class Pattern:
 
         The pattern must have been compiled to capture.
         """
-        from .patterns.matcher import captured
+        from .patterns.matcher import capture
 
         if not self.matches(text):
             return None
-        parts = captured(self._program, self.group_count, text)
+        parts = capture(self._program, self.group_count, text)
         return None if parts is None else tuple(parts)
 
 

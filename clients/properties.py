@@ -25,13 +25,13 @@ _SEPARATOR = re.compile(r"[=:\s]")
 def looks_like_a_name(text: str) -> bool:
     """Whether it is words with dots between them, as names of properties are.
 
-    A line of a private key is not: whoever pastes one without backslashes has it as a name.
+    A line of a private key is not: pasted without backslashes, it is read as a name.
     """
     return len(text) <= _NAME_CHARACTERS_MAX and _NAME_LIKE.fullmatch(text) is not None
 
 
 def shown_pair(word: str) -> str:
-    """What a sentence may show of a word that should be name=value: never what may be a value."""
+    """What a message may show of a word that should be name=value: never what may be a value."""
     name = _SEPARATOR.split(word, maxsplit=1)[0]
     return name if looks_like_a_name(name) else "(not shown, as it may be a secret)"
 

@@ -45,7 +45,7 @@ def fetched_offsets(
         ]
     if pending is None or not pending.has_group(group_id):
         return fetched
-    return [_unstable(each, pending, group_id) for each in fetched]
+    return [_unstable(topic, pending, group_id) for topic in fetched]
 
 
 def _unstable(fetched: FetchedTopic, pending: PendingOffsets, group_id: str) -> FetchedTopic:

@@ -140,7 +140,7 @@ def group_record(snapshot: GroupSnapshot) -> GroupRecord:
         protocol=snapshot.protocol_name,
         leader=snapshot.leader,
         current_state_timestamp=snapshot.state_timestamp_ms,
-        members=[_saved(member) for member in snapshot.members],
+        members=[_member_metadata(member) for member in snapshot.members],
     )
     version = _GROUP_VALUE_VERSION
     return GroupRecord(
@@ -167,7 +167,9 @@ def read_record(
         parsed, _ = decode(OffsetCommitKey, 0, memoryview(key), _PREFIX.size)
         check_names(parsed.group, parsed.topic)
         offset_key = OffsetKey(parsed.group, parsed.topic, parsed.partition)
-        return OffsetEntry(offset_key, None if value is None else _committed(value, record_offset))
+        return OffsetEntry(
+            offset_key, None if value is None else _committed_offset(value, record_offset)
+        )
     if kind == GROUP_METADATA_TYPE:
         group_key, _ = decode(GroupMetadataKey, 0, memoryview(key), _PREFIX.size)
         group_id = group_key.group
@@ -185,7 +187,7 @@ def _group_key(group_id: str) -> bytes:
     return _PREFIX.pack(GROUP_METADATA_TYPE) + encode_bytes(GroupMetadataKey(group=group_id), 0)
 
 
-def _saved(member: MemberSnapshot) -> MemberMetadata:
+def _member_metadata(member: MemberSnapshot) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -207,7 +209,7 @@ def _value_version(value: bytes) -> int:
     return version
 
 
-def _committed(value: bytes, record_offset: int) -> CommittedOffset:
+def _committed_offset(value: bytes, record_offset: int) -> CommittedOffset:
     parsed, _ = decode(OffsetCommitValue, _value_version(value), memoryview(value), _PREFIX.size)
     expires = parsed.expire_timestamp
     return CommittedOffset(
@@ -228,9 +230,11 @@ def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
             ErrorCode.CORRUPT_MESSAGE, f"A group record has the generation {parsed.generation}."
         )
     instance_ids = [
-        each.group_instance_id for each in parsed.members if each.group_instance_id is not None
+        member.group_instance_id
+        for member in parsed.members
+        if member.group_instance_id is not None
     ]
-    for ids in ([each.member_id for each in parsed.members], instance_ids):
+    for ids in ([member.member_id for member in parsed.members], instance_ids):
         if len(set(ids)) < len(ids):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, "A group record has two members with the same id."

@@ -187,7 +187,7 @@ class LedShards(Generic[S]):
     def _await_commit(self, shard: S, end: int) -> None:
         """Serve the shard once the high watermark has come to the end of what it was read from."""
 
-        def replicated(error: ErrorCode) -> None:
+        def on_replicated(error: ErrorCode) -> None:
             self._loading.pop(shard.partition, None)
             if error:
                 message = "This broker no longer leads the partition"
@@ -195,7 +195,7 @@ class LedShards(Generic[S]):
             else:
                 self._complete_load(shard)
 
-        wait = ReplicationWait(self._source.log, shard.partition, end, replicated)
+        wait = ReplicationWait(self._source.log, shard.partition, end, on_replicated)
         self._loading[shard.partition] = wait
         wait.start()
 

@@ -67,7 +67,7 @@ class ReplicationWait:
         answer = self._log.when_replicated(self._partition, self._offset)
         if isinstance(answer, asyncio.Future):
             self._pending = answer
-            answer.add_done_callback(self._answered)
+            answer.add_done_callback(self._on_answer)
         elif answer is ErrorCode.REQUEST_TIMED_OUT:
             # Too many wait already: it was not even tried.
             self._pending = asyncio.get_running_loop().call_later(_ASK_AGAIN_S, self.start)
@@ -80,7 +80,7 @@ class ReplicationWait:
         if self._pending is not None:
             self._pending.cancel()
 
-    def _answered(self, answer: asyncio.Future[ErrorCode]) -> None:
+    def _on_answer(self, answer: asyncio.Future[ErrorCode]) -> None:
         # The answer may have come already, and this callback be due.
         if self._is_cancelled or answer.cancelled():
             return

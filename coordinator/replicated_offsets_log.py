@@ -58,9 +58,9 @@ class ReplicatedOffsetsLog:
         )
         answer = self._replicas.append_records(request)
         if isinstance(answer, asyncio.Future):
-            return _later(answer, lambda results: _appended(results[0]))
+            return _later(answer, lambda results: _to_appended(results[0]))
         if entry.error or self._checks_min_isr:
-            return _appended(entry)
+            return _to_appended(entry)
         replicated = self.when_replicated(partition, entry.last_offset + 1)
         if isinstance(replicated, asyncio.Future):
             return _later(replicated, lambda error: Appended(error, entry.base_offset))
@@ -105,5 +105,5 @@ def _later(
     return settled_by(answer, lambda done: lost if done.cancelled() else appended(done.result()))
 
 
-def _appended(result: AppendEntry) -> Appended:
+def _to_appended(result: AppendEntry) -> Appended:
     return Appended(result.error, result.base_offset)

@@ -78,11 +78,11 @@ class ShardWriter(Generic[S]):
         outcome = self._log.append(shard.partition, batch)
         earlier = self._last_writes.get(shard.partition)
         if isinstance(outcome, Appended) and not outcome.error and earlier is not None:
-            # Those before it are replicated, too, but are not told so before a later turn.
+            # Those before it are replicated, too, but complete in a later turn.
             replicated = outcome
             outcome = settled_by(earlier, lambda _: replicated)
         if isinstance(outcome, Appended):
-            self._tell(shard, outcome, on_appended, late)
+            self._complete(shard, outcome, on_appended, late)
             return None
 
         def done(future: asyncio.Future[Appended]) -> None:
@@ -90,13 +90,13 @@ class ShardWriter(Generic[S]):
                 del self._last_writes[shard.partition]
             lost = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             appended = lost if future.cancelled() else future.result()
-            self._tell(shard, appended, on_appended, late)
+            self._complete(shard, appended, on_appended, late)
 
         self._last_writes[shard.partition] = outcome
         outcome.add_done_callback(done)
         return outcome
 
-    def _tell(
+    def _complete(
         self, shard: S, appended: Appended, on_appended: OnAppended, late: "LateWrite"
     ) -> None:
         if not self._shards.is_led(shard):
@@ -120,7 +120,7 @@ class ShardWriter(Generic[S]):
             if partition not in self._unwritable:
                 self._unwritable.add(partition)
                 _log.warning(
-                    "The %s of %s-%d cannot be written: %s. Clients are told to try again.",
+                    "The %s of %s-%d cannot be written: %s. Clients have to retry.",
                     self._shards.content,
                     self._shards.topic,
                     partition,
@@ -210,7 +210,7 @@ class LateWrite(NamedTuple):
 class LateWrites(Generic[S]):
     """The writes of all shards that were answered as timed out, in the order of their logs.
 
-    Their clients were told to try again, but the records are in the log. They take effect when the
+    Their clients got a retriable error, but the records are in the log. They take effect when the
     high watermark passes them, and not before: until then a failover may lose them, and nobody must
     have seen them. If this broker no longer leads, the next leader reads them from the log, or not.
     """

@@ -6,7 +6,7 @@
 them, with a user, to the end of `configure`. `launch` becomes `tierlog serve`, and formats what is
 new if nobody has called `ensure`.
 
-Exit code 1 and one sentence if that is refused, 2 for another argument.
+Exit code 1 and one message if that is refused, 2 for another argument.
 """
 
 import os

@@ -69,13 +69,13 @@ async def look(address: str) -> list[str]:
 async def wait(address: str, seconds: float) -> list[str]:
     """Look until nothing is out of sync or the time is over; returns what still is."""
     deadline = time.monotonic() + seconds
-    told = -1
+    printed = -1
     while lacking := await look(address):
         if time.monotonic() >= deadline:
             break
-        if len(lacking) != told:
-            told = len(lacking)
-            print(f"waiting for {told} partition(s), such as {lacking[0]}", flush=True)
+        if len(lacking) != printed:
+            printed = len(lacking)
+            print(f"waiting for {printed} partition(s), such as {lacking[0]}", flush=True)
         await asyncio.sleep(_POLL_S)
     return lacking
 
@@ -115,8 +115,8 @@ def main(arguments: Sequence[str]) -> int:
         print("This node is a controller alone: give --bootstrap with the address of a broker.")
         return 1
     lacking = asyncio.run(wait(address, parsed.wait))
-    for sentence in lacking[:_NAMED_MAX]:
-        print(sentence)
+    for message in lacking[:_NAMED_MAX]:
+        print(message)
     if len(lacking) > _NAMED_MAX:
         print(f"and {len(lacking) - _NAMED_MAX} more")
     if not lacking:

@@ -15,7 +15,7 @@ FILE = "server.properties"
 
 
 class NoPropertiesError(Exception):
-    """One sentence: why there are no properties to be read."""
+    """One message: why there are no properties to be read."""
 
 
 def path_of_properties(environment: Mapping[str, str]) -> Path:

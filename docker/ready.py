@@ -27,13 +27,13 @@ def metrics_address(properties: Mapping[str, str]) -> tuple[str, int] | None:
 
 
 def judged(answer: bytes) -> tuple[bool, str]:
-    """Whether an HTTP response says that the node is ready, and its sentence."""
+    """Whether an HTTP response says that the node is ready, and its message."""
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split(b" ")
-    sentence = body.decode("utf-8", "replace").strip()
+    message = body.decode("utf-8", "replace").strip()
     if len(words) < 2 or not words[0].startswith(b"HTTP/1."):
         return False, "What answered is no metrics endpoint of tierlog."
-    return words[1] == b"200", sentence
+    return words[1] == b"200", message
 
 
 def ask(address: tuple[str, int]) -> bytes:
@@ -65,11 +65,11 @@ def main() -> int:
         print("The node serves no metrics: remove KAFKA_TIERLOG_METRICS_PORT.")
         return 1
     try:
-        is_ready, sentence = judged(ask(address))
+        is_ready, message = judged(ask(address))
     except OSError as error:
         print(f"The node does not answer at {address[0]}:{address[1]}: {error}.")
         return 1
-    print(sentence)
+    print(message)
     return 0 if is_ready else 1
 
 

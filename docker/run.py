@@ -6,7 +6,7 @@ The variables are those of Apache Kafka's image, and mean the same (`variables.p
 
     docker run -e KAFKA_NODE_ID=1 -e CLUSTER_ID=... tierlog
 
-Exit code 1 and one sentence if the start is refused; otherwise this becomes `tierlog serve`.
+Exit code 1 and one message if the start is refused; otherwise this becomes `tierlog serve`.
 """
 
 import os

@@ -122,14 +122,14 @@ def become_tierlog(environment: Mapping[str, str]) -> NoReturn:
 
 
 def run_or_refuse(step: Callable[[], None]) -> int:
-    """Run a step of the start; 0, or 1 and one sentence on stderr if the start is refused."""
+    """Run a step of the start; 0, or 1 and one message on stderr if the start is refused."""
     # A first process has no default actions: without a handler, this signal would be lost.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         step()
     except (StartRefusedError, KafkaError) as refused:
-        sentence = refused.message if isinstance(refused, KafkaError) else str(refused)
-        print(f"tierlog: {sentence}", file=sys.stderr)
+        message = refused.message if isinstance(refused, KafkaError) else str(refused)
+        print(f"tierlog: {message}", file=sys.stderr)
         return 1
     except OSError as error:
         print(

@@ -50,11 +50,11 @@ NameRule: TypeAlias = Callable[[str], str | None]
 _NAME = re.compile(r"[a-z0-9._-]+")
 _ANY_HOST = "0.0.0.0"
 _UNDERSCORES = re.compile(r"(?<=[^_])_{1,3}(?=[^_])")
-_OF_CONFLUENT = {"_": ".", "__": "-", "___": "_"}
+_CONFLUENT_UNDERSCORES = {"_": ".", "__": "-", "___": "_"}
 
 
 class StartRefusedError(Exception):
-    """One sentence: what is wrong, and what to do."""
+    """One message: what is wrong, and what to do."""
 
 
 def property_name(variable: str) -> str | None:
@@ -70,7 +70,7 @@ def property_name_of_confluent(variable: str) -> str | None:
     if not variable.startswith(PREFIX) or variable in NOT_PROPERTIES_OF_CONFLUENT:
         return None
     name = variable.removeprefix(PREFIX).lower()
-    return _UNDERSCORES.sub(lambda match: _OF_CONFLUENT[match[0]], name) or None
+    return _UNDERSCORES.sub(lambda match: _CONFLUENT_UNDERSCORES[match[0]], name) or None
 
 
 def stated_properties(
@@ -183,7 +183,7 @@ def _roles(properties: Mapping[str, str]) -> set[str]:
 def _is_member(stated: Mapping[str, str]) -> bool:
     """Whether the node is one of several of its cluster, and so may not make up a cluster id."""
     roles = _roles(stated)
-    voters = [each for each in stated.get("controller.quorum.voters", "").split(",") if each]
+    voters = [part for part in stated.get("controller.quorum.voters", "").split(",") if part]
     return (
         len(roles) == 1
         or len(voters) > 1
@@ -204,7 +204,7 @@ def log_directories(
 def named_directories(properties: Mapping[str, str]) -> list[str]:
     """The log directories that properties name."""
     named = properties.get("log.dirs") or properties.get("log.dir") or ""
-    return [each.strip() for each in named.split(",") if each.strip()]
+    return [part.strip() for part in named.split(",") if part.strip()]
 
 
 def log_level_options(environment: Mapping[str, str]) -> list[str]:
@@ -216,12 +216,12 @@ def log_level_options(environment: Mapping[str, str]) -> list[str]:
     root = environment.get(ROOT_LEVEL, "").strip()
     if "=" in root:
         raise StartRefusedError(f"{ROOT_LEVEL} is {root!r}: {LOGGER_LEVELS} has levels of loggers.")
-    entries = [each.strip() for each in environment.get(LOGGER_LEVELS, "").split(",")]
-    loggers = [each for each in entries if each]
+    entries = [part.strip() for part in environment.get(LOGGER_LEVELS, "").split(",")]
+    loggers = [entry for entry in entries if entry]
     for text in loggers:
         if "=" not in text:
             raise StartRefusedError(f"{LOGGER_LEVELS}: {text!r} names no logger: LOGGER=LEVEL.")
-    stated = [(ROOT_LEVEL, root)] * bool(root) + [(LOGGER_LEVELS, each) for each in loggers]
+    stated = [(ROOT_LEVEL, root)] * bool(root) + [(LOGGER_LEVELS, logger) for logger in loggers]
     for variable, text in stated:
         try:
             stated_levels([text])

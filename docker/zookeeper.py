@@ -5,7 +5,7 @@ Testcontainers starts one before its broker, and the one for Node waits until bo
 connections. tierlog has its own controller. So this listens at the `clientPort` of the file and
 closes each connection at once.
 
-Exit code 1 and one sentence if the port cannot be had; otherwise it runs until it is stopped.
+Exit code 1 and one message if the port cannot be had; otherwise it runs until it is stopped.
 """
 
 import socket

@@ -5,7 +5,7 @@ is allowed, which costs one attribute test. The operations that imply others, an
 cover a name, are the authorizer's matter; which operation a request needs is the handler's
 (`api_checks.py` names every API).
 
-The audit has Kafka's sentence at Kafka's logger, `kafka.authorizer.logger`: denials at INFO,
+The audit has Kafka's message at Kafka's logger, `kafka.authorizer.logger`: denials at INFO,
 permissions at DEBUG (`StandardAuthorizerData.logAuditMessage`). Questions whose denial refuses
 nothing, such as the filter of a list, leave no line.
 """
@@ -21,7 +21,7 @@ from ..replication.authorizer.authorizer import (
     Resource,
     ResourceType,
 )
-from .audit import AUDIT, shown
+from .audit import AUDIT, escape
 
 READ = AclOperation.READ
 WRITE = AclOperation.WRITE
@@ -138,9 +138,9 @@ class Access(NamedTuple):
         api = APIS.get(self.api_key)
         AUDIT.write(
             allowed,
-            f"Principal = {shown(self.principal)} is {'Allowed' if allowed else 'Denied'} "
-            f"operation = {operation.name} from host = {shown(self.host)} on resource = "
-            f"{_KINDS.get(resource.type, 'Unknown')}:LITERAL:{shown(resource.name)} for request = "
+            f"Principal = {escape(self.principal)} is {'Allowed' if allowed else 'Denied'} "
+            f"operation = {operation.name} from host = {escape(self.host)} on resource = "
+            f"{_KINDS.get(resource.type, 'Unknown')}:LITERAL:{escape(resource.name)} for request = "
             f"{self.api_key if api is None else api.name}",
             self.principal,
         )

@@ -20,7 +20,7 @@ from ..replication.authorizer.authorizer import (
     ResourceType,
 )
 from ..replication.metadata.cluster_image import ConfigResourceType
-from .audit import shown
+from .audit import escape
 
 ITEMS_MAX = 10
 """The most elements of one list that a line shows; the others are counted."""
@@ -58,7 +58,9 @@ _ACL = _fields(
     )
 }
 _CONFIG = _fields("resources", "resource_name", "configs", "name", "config_operation") | {
-    "resource_type": _name_in({each.value: each.name for each in ConfigResourceType})
+    "resource_type": _name_in(
+        {resource_type.value: resource_type.name for resource_type in ConfigResourceType}
+    )
 }
 _PARTITIONS = _fields("topics", "name", "partitions", "partition_index")
 
@@ -82,7 +84,7 @@ _SHOWN: Mapping[int, Mapping[str, _Text]] = {
         *("entries", "entity", "entity_type", "entity_name", "ops", "key", "value", "remove")
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _fields("deletions", "upsertions", "name", "iterations")
-    | {"mechanism": _name_in({code: each.name for code, each in SCRAM_BY_CODE.items()})},
+    | {"mechanism": _name_in({code: mechanism.name for code, mechanism in SCRAM_BY_CODE.items()})},
     ApiKey.UPDATE_FEATURES: _fields("feature_updates", "feature", "max_version_level"),
     ApiKey.UNREGISTER_BROKER: _fields("broker_id"),
     ApiKey.ADD_RAFT_VOTER: _fields("voter_id", "listeners", "host", "port"),
@@ -143,4 +145,4 @@ def _value(value: object, text: _Text, fields: Mapping[str, _Text]) -> str:
         return " ".join(_parts(value, fields))
     if isinstance(value, bytes):
         return uuid_to_string(cast("Uuid", value))
-    return text(value) if isinstance(value, int) else shown(str(value))
+    return text(value) if isinstance(value, int) else escape(str(value))

@@ -23,7 +23,7 @@ from .access import (
     Origin,
     access_of,
 )
-from .refusals import CLUSTER_DENIED, refused
+from .refusals import CLUSTER_DENIED, refusal_response
 
 N = TypeVar("N", bound=Guarded)
 C = TypeVar("C", bound=Origin)
@@ -136,7 +136,7 @@ _AT_CONTROLLERS: Mapping[int, Check] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _HANDLER,
 }
 """What a listener of controllers checks otherwise (ControllerApis): its Fetch is a replica's, and
-it tells nobody of users: the handler answers everybody with an error."""
+it describes users to no one: the handler answers each request with an error."""
 
 
 def check_of(key: int, kind: ListenerKind) -> Check | None:
@@ -146,7 +146,7 @@ def check_of(key: int, kind: ListenerKind) -> Check | None:
     return CHECKS.get(key)
 
 
-def guarded(
+def with_check(
     key: int, kind: ListenerKind, handle: Callable[[N, C, Message], R]
 ) -> Callable[[N, C, Message], R | Message]:
     """The handler behind its check; the handler itself if there is nothing to check before it.
@@ -170,10 +170,12 @@ def _behind(
         access = access_of(node, context)
         if (
             access is None
-            or any(access.allows_cluster(each, audited=False) for each in alternatives)
+            or any(
+                access.allows_cluster(alternative, audited=False) for alternative in alternatives
+            )
             or access.allows_cluster(last)
         ):
             return handle(node, context, request)
-        return refused(request, KafkaError(_DENIED, CLUSTER_DENIED), context.api_version)
+        return refusal_response(request, KafkaError(_DENIED, CLUSTER_DENIED), context.api_version)
 
     return checked

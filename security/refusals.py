@@ -84,7 +84,7 @@ from ..clients.protocol.messages.write_txn_markers import (
 )
 from ..clients.protocol.schema import Message
 from ..replication.control.access.scram_control import named_users
-from ..replication.control.leadership.leader_election import refused_election
+from ..replication.control.leadership.requested_elections import refused_election
 from ..replication.control.topics.topic_control import (
     refused_creation,
     refused_deletion,
@@ -96,12 +96,12 @@ _Form = Callable[[Message, KafkaError], Message]
 
 
 def has_form(request: Message) -> bool:
-    """Whether `refused` makes the response to this request."""
+    """Whether `refusal_response` makes the response to this request."""
     return type(request) in _FORMS
 
 
-def refused(request: Message, error: KafkaError, version: int) -> Message:
-    """The response that tells of an error of the whole request."""
+def refusal_response(request: Message, error: KafkaError, version: int) -> Message:
+    """The response for an error of the whole request."""
     form = _FORMS.get(type(request))
     response = _usual(request, error) if form is None else form(request, error)
     if version == 0 and isinstance(response, ElectLeadersResponse):
@@ -111,11 +111,11 @@ def refused(request: Message, error: KafkaError, version: int) -> Message:
 
 
 CLUSTER_DENIED = "Cluster authorization failed."
-"""Kafka's sentence of CLUSTER_AUTHORIZATION_FAILED."""
+"""Kafka's message of CLUSTER_AUTHORIZATION_FAILED."""
 
 
 def _unless_usual(error: KafkaError) -> str | None:
-    """The error's sentence; None for one that only repeats the code (`ApiError.fromThrowable`)."""
+    """The error's message; None for one that only repeats the code (`ApiError.fromThrowable`)."""
     return None if error.message in ("", CLUSTER_DENIED) else error.message
 
 
@@ -145,11 +145,11 @@ def _no_scram_credentials(
     request: DescribeUserScramCredentialsRequest, error: KafkaError
 ) -> Message:
     # Kafka answers for each user, and leaves the name out.
-    sentence = _unless_usual(error)
-    result = DescribeUserScramCredentialsResult(error_code=error.code, error_message=sentence)
+    message = _unless_usual(error)
+    result = DescribeUserScramCredentialsResult(error_code=error.code, error_message=message)
     return DescribeUserScramCredentialsResponse(
         error_code=error.code,
-        error_message=sentence,
+        error_message=message,
         results=[result] * len(request.users or ()),
     )
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of whoever has not been authenticated."""
+"""The principal of a client that has not been authenticated."""
 
 
 class Session(NamedTuple):

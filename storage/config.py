@@ -214,7 +214,7 @@ class LogConfig:
         if _INTERNAL_SEGMENT_BYTES.name in overrides:
             text = overrides[_INTERNAL_SEGMENT_BYTES.name]
             values["segment_bytes"] = parse_value(_INTERNAL_SEGMENT_BYTES, text)
-        config = _replaced(defaults, values)
+        config = _replace(defaults, values)
         _check_together(config, remote_storage_system_enabled)
         return config
 
@@ -228,9 +228,7 @@ class LogConfig:
         return str(value)
 
 
-def _replaced(
-    defaults: LogConfig, values: Mapping[str, ConfigValue | tuple[str, ...]]
-) -> LogConfig:
+def _replace(defaults: LogConfig, values: Mapping[str, ConfigValue | tuple[str, ...]]) -> LogConfig:
     """A copy with some fields changed; each value's type was checked by its ConfigDef."""
     config = copy(defaults)
     for field, value in values.items():

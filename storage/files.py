@@ -72,7 +72,7 @@ class FileRegion:
         assert 0 < size <= self.nbytes
         sent = system.send_file(socket_fd, self._source.fileno(), self.position, size)
         if sent == 0:
-            raise self._cut()
+            raise self._cut_error()
         return sent
 
     def read(self) -> bytes:
@@ -83,10 +83,10 @@ class FileRegion:
         """Read the bytes. Raises OSError if the file is too short."""
         content = self.read()
         if len(content) != self.nbytes:
-            raise self._cut()
+            raise self._cut_error()
         return content
 
-    def _cut(self) -> OSError:
+    def _cut_error(self) -> OSError:
         return RegionCutError(errno.EIO, f"{self} ends before its last byte")
 
     def slice(self, offset: int, size: int) -> "FileRegion":

@@ -36,7 +36,6 @@ import os
 import resource
 import select
 import signal
-import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -73,10 +72,10 @@ MEMORY_DIRECTORY: str | None = "/dev/shm" if _IS_LINUX else None
 """A file system in memory, if there may be one. It may be full, or missing in a container."""
 OUTGOING_PORTS: str | None = "/proc/sys/net/ipv4/ip_local_port_range" if _IS_LINUX else None
 """The file that has the first and the last port that the system gives to connections."""
-MORE_FOLLOWS: int = getattr(socket, "MSG_MORE", 0)
-"""A flag of `send`: what follows may leave in the same packet."""
-CONGESTION_CONTROL: int | None = getattr(socket, "TCP_CONGESTION", None)
-"""The option of IPPROTO_TCP whose value is a name."""
+MORE_FOLLOWS: int = 0x8000 if _IS_LINUX else 0
+"""A flag of `send`, MSG_MORE: what follows may leave in the same packet."""
+CONGESTION_CONTROL: int | None = 13 if _IS_LINUX else None
+"""The option of IPPROTO_TCP whose value is a name, TCP_CONGESTION."""
 REMOTE_IO_ERRORS: tuple[int, ...] = (errno.EREMOTEIO,) if hasattr(errno, "EREMOTEIO") else ()
 """Errors that a remote device has answered with."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..clients.consumer.completed_fetch import ConsumerRecord
     from .broker import Broker
     from .broker_error import BrokerError, OnlyTierlogError
+    from .broker_warning import BrokerWarning as BrokerWarning  # public, but not in `__all__`
     from .faults.fault import Fault
     from .faults.request_faults import ReceivedRequest
     from .local_cluster.async_cluster import AsyncCluster
@@ -44,6 +45,11 @@ __all__ = [
 
 def __getattr__(name: str) -> "Any":  # noqa: ANN401 (a module has names of any type)
     """Load the public names. Raises AttributeError for others, ImportError on an unfit system."""
+    if name == "BrokerWarning":
+        # It needs pytest, and no broker: pytest looks it up as it starts, for `filterwarnings`.
+        from .broker_warning import BrokerWarning
+
+        return BrokerWarning
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import public_names

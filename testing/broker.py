@@ -63,7 +63,7 @@ class Broker:
 
     All methods wait until the act is done, a few milliseconds as a rule. They may come from any
     thread, and from coroutines: the broker does not need the caller's event loop. They raise
-    `BrokerError`, with one sentence that says why.
+    `BrokerError`, with one message that says why.
     """
 
     def __init__(
@@ -111,8 +111,6 @@ class Broker:
         broker._host = broker._external = ExternalCluster(bootstrap_servers)
         return broker
 
-    # -- Start and stop -----------------------------------------------------------------------
-
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -133,7 +131,7 @@ class Broker:
         thread = self._begin()
         try:
             thread.start()
-            await self._awaited(thread, self._start())
+            await self._wait_for(thread, self._start())
         except BaseException:
             self._abandon(thread)
             raise
@@ -153,7 +151,7 @@ class Broker:
                 await run_in_thread(self.close)
                 return
             try:
-                await self._awaited(thread, self._stop())
+                await self._wait_for(thread, self._stop())
             finally:
                 self._end(thread)
 
@@ -204,9 +202,7 @@ class Broker:
         """
         if self._thread is not None and self._thread.has_ended:
             return _ENDED
-        return self._giving_up.sentence
-
-    # -- What it is ---------------------------------------------------------------------------
+        return self._giving_up.message
 
     @property
     def port(self) -> int:
@@ -264,8 +260,6 @@ class Broker:
         """
         return read_tail(self._log_path, nbytes) if self._is_process else ""
 
-    # -- Topics -------------------------------------------------------------------------------
-
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> str:
         """Create a topic; returns its name. `retention_ms=1000` sets `retention.ms`.
 
@@ -286,8 +280,6 @@ class Broker:
         At most a million. Raises BrokerError.
         """
         return self._run(self._giving_up.until, self._accessed().records, topic)
-
-    # -- Its logs -----------------------------------------------------------------------------
 
     def offload(self, topic: str) -> None:
         """Move all records of a topic to the tier: reads come from there. Raises BrokerError."""
@@ -314,8 +306,6 @@ class Broker:
         `min.compaction.lag.ms` and `delete.retention.ms` hold as ever.
         """
         self._act("compact", topic)
-
-    # -- On the loop --------------------------------------------------------------------------
 
     def _is_elsewhere(self) -> bool:
         """Whether this object is a copy, in a process that was forked from the broker's."""
@@ -355,7 +345,7 @@ class Broker:
         try:
             self._stop_on(thread)
         except (BrokerError, KafkaError, TimeoutError):
-            # The error of the start is the one to tell.
+            # The error of the start is the one to raise.
             return
         finally:
             self._end(thread)
@@ -368,7 +358,7 @@ class Broker:
     def _end(self, thread: LoopThread) -> None:
         self._thread = None
         self._host = self._external
-        self._giving_up.sentence = ""
+        self._giving_up.message = ""
         self.bootstrap_servers = ""
         try:
             thread.close()
@@ -376,7 +366,7 @@ class Broker:
             if self._data is not None:
                 self._data.remove()
 
-    async def _awaited(self, thread: LoopThread, work: Coroutine[Any, Any, T]) -> T:
+    async def _wait_for(self, thread: LoopThread, work: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(STARTS_WITHIN_S):
             return await asyncio.wrap_future(thread.begin(work))
 

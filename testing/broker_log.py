@@ -6,7 +6,7 @@ the lines of all loggers below `tierlog` come here, and go no further.
 
 They would go on to the parent, which is taken away. `propagate = False` would say the same, but
 pytest then hands them to `caplog` all the same, since version 9. The event loop of the broker logs
-as any other, below `asyncio`: its lines are told by their thread.
+as any other, below `asyncio`: its lines are recognised by their thread.
 """
 
 import logging

@@ -47,7 +47,7 @@ def broker_properties(
 def log_dirs(stated: Mapping[str, object]) -> list[str]:
     """The directories that a test names for the data; empty if it leaves that to the broker."""
     text = str(stated.get("log.dirs") or stated.get("log.dir") or "")
-    return [os.path.abspath(each.strip()) for each in text.split(",") if each.strip()]
+    return [os.path.abspath(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def client_config(bootstrap_servers: str, settings: Mapping[str, object]) -> dict[str, Any]:

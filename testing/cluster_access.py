@@ -1,4 +1,4 @@
-"""What a test does as a client of the cluster that it tests against, whoever has started that."""
+"""What a test does as a client of the cluster that it tests against, however that was started."""
 
 import asyncio
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class ClusterAccess:
                 if len(records) > RECORDS_MAX:
                     raise BrokerError(f"Topic {topic} has more than {RECORDS_MAX} records.")
         return sorted(
-            (each for each in records if each.offset < ends[_partition_of(each)]),
+            (record for record in records if record.offset < ends[_partition_of(record)]),
             key=lambda each: (each.partition, each.offset),
         )
 

@@ -1,7 +1,7 @@
 """Coroutines that run on another library's event loop than asyncio's: trio's, also below anyio.
 
 A broker has a loop of its own, in a thread; all that is needed here is to wait for it. trio is
-never imported: whoever runs on its loop has done that.
+never imported: a test on its loop has done that.
 """
 
 import asyncio

@@ -14,23 +14,23 @@ T = TypeVar("T")
 
 
 class GivingUp:
-    """Belongs to one event loop, except for `sentence`."""
+    """Belongs to one event loop, except for `message`."""
 
     def __init__(self) -> None:
-        self.sentence = ""
+        self.message = ""
         """Why the broker has given up; empty while it works."""
         self._waits: set[asyncio.Timeout] = set()
 
-    def come(self, sentence: str) -> None:
+    def come(self, message: str) -> None:
         """The broker has given up, for this reason."""
-        self.sentence = sentence
+        self.message = message
         for wait in self._waits:
             wait.reschedule(asyncio.get_running_loop().time())
 
     async def until(self, act: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
         """Run `act`, but not after the broker has given up: that raises BrokerError."""
-        if self.sentence:
-            raise BrokerError(self.sentence)
+        if self.message:
+            raise BrokerError(self.message)
         wait = asyncio.timeout(None)
         try:
             async with wait:
@@ -38,7 +38,7 @@ class GivingUp:
                 return await act(*args)
         except TimeoutError:
             if wait.expired():
-                raise BrokerError(self.sentence) from None
+                raise BrokerError(self.message) from None
             raise
         finally:
             self._waits.discard(wait)

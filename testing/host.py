@@ -24,7 +24,7 @@ ACTS = ("offload", "copy_to_tier", "expire_local", "apply_retention", "compact")
 THREADS_END_WITHIN_S = 5.0
 """How long calls to the store of a tier may take to end when their broker has stopped."""
 
-_OF_ONE_TOPIC = ("offload", "copy_to_tier", "expire_local")
+_TOPIC_ACTS = ("offload", "copy_to_tier", "expire_local")
 
 
 class Host(Protocol):
@@ -96,11 +96,11 @@ class ThisProcess:
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
-        self._giving_up.sentence = ""
+        self._giving_up.message = ""
         try:
             config = read_config(properties)
-            # Whoever operates a broker is warned. A test would go on, with another broker than it
-            # was written for.
+            # An operator gets a warning. A test would go on, with another broker than it was
+            # written for.
             if unknown := unknown_property_warnings(config):
                 raise BrokerError(unknown[0])
             broker = Broker(config, self._dependencies)
@@ -153,7 +153,7 @@ class ThisProcess:
             await self._act(acts, name, topic)
 
     async def _act(self, acts: LogActs, name: str, topic: str | None) -> None:
-        if name in _OF_ONE_TOPIC:
+        if name in _TOPIC_ACTS:
             if topic is None:
                 raise BrokerError("Which topic is meant?")
             await _act_on_topic(acts, name, topic)
@@ -165,8 +165,8 @@ class ThisProcess:
             raise BrokerError(f"There is no act {name!r}.")
 
     def _running(self) -> Broker:
-        if self._giving_up.sentence:
-            raise BrokerError(self._giving_up.sentence)
+        if self._giving_up.message:
+            raise BrokerError(self._giving_up.message)
         if self.broker is None:
             raise BrokerError(f"The broker of process {os.getpid()} does not run: restart it.")
         return self.broker

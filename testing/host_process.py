@@ -34,7 +34,7 @@ _STOP: Final = "stop"
 
 
 class _Answers(asyncio.StreamReaderProtocol):
-    """Feeds a reader, and knows when the stream has ended, whoever reads."""
+    """Feeds a reader, and knows when the stream has ended."""
 
     def __init__(self, reader: asyncio.StreamReader, hear_end: Callable[[], None]) -> None:
         super().__init__(reader)
@@ -115,7 +115,7 @@ class OtherProcess:
             raise BrokerError(f"The process of the broker cannot be started: {error}.") from error
         finally:
             system.close(log)
-        self._giving_up.sentence = ""
+        self._giving_up.message = ""
         try:
             await self._pipes.open()
             return str(await self._request(STARTS_WITHIN_S, "start", dict(properties)))

@@ -34,7 +34,7 @@ class LogActs:
     """The acts on one running broker."""
 
     def __init__(self, broker: Broker) -> None:
-        assert broker.context is not None, "This process is no broker."
+        assert broker.context is not None, "This process is not a broker."
         assert broker.compaction is not None
         self._context = broker.context
         self._compaction = broker.compaction
@@ -55,7 +55,7 @@ class LogActs:
         try:
             async with asyncio.timeout(OFFLOADED_WITHIN_S):
                 for log, end in ends:
-                    await self._copied(log, end)
+                    await self._copy(log, end)
         except TimeoutError:
             trouble = "" if self._remote is None else self._remote.tier_trouble
             raise BrokerError(
@@ -71,7 +71,7 @@ class LogActs:
             raise BrokerError(f"Topic {topic} is not tiered: set its remote.storage.enable=true.")
         return logs
 
-    async def _copied(self, log: "UnifiedLog", end: int) -> None:
+    async def _copy(self, log: "UnifiedLog", end: int) -> None:
         """Copy the log up to this offset, unless all before it is deleted meanwhile."""
         assert self._remote is not None
         while log.highest_remote_offset < end - 1 and log.local.segments.size_in_bytes:
@@ -88,7 +88,7 @@ class LogActs:
     def expire_local(self, topic: str) -> None:
         """Delete the local segments of a topic that are in the tier. Raises BrokerError."""
         for log in self._tiered_logs(topic):
-            with _configured(log, lambda config: replace(config, local_retention_bytes=0)):
+            with _configure(log, lambda config: replace(config, local_retention_bytes=0)):
                 self._context.log_manager.delete_old_segments(log, self._now_ms())
 
     async def apply_retention(self, topic: str | None) -> None:
@@ -133,7 +133,7 @@ _Change = Callable[["LogConfig"], "LogConfig"]
 
 
 @contextmanager
-def _configured(log: "UnifiedLog", change: _Change) -> "Generator[None]":
+def _configure(log: "UnifiedLog", change: _Change) -> "Generator[None]":
     """Change a log's configuration for a moment."""
     before = log.config
     changed = change(before)
@@ -150,5 +150,5 @@ def _configured(log: "UnifiedLog", change: _Change) -> "Generator[None]":
 def _all_configured(logs: "Iterable[UnifiedLog]", change: _Change) -> "Generator[None]":
     with ExitStack() as stack:
         for log in logs:
-            stack.enter_context(_configured(log, change))
+            stack.enter_context(_configure(log, change))
         yield

@@ -4,8 +4,8 @@ from ..clients.consumer.completed_fetch import ConsumerRecord
 from ..clients.runtime.supported_system import refusal
 from .whole_broker import load_if_modules_are_dropped
 
-if (_sentence := refusal()) is not None:
-    raise ImportError(_sentence)
+if (_message := refusal()) is not None:
+    raise ImportError(_message)
 
 from .broker import Broker
 from .broker_error import BrokerError, OnlyTierlogError

@@ -18,6 +18,7 @@ import pytest
 
 from ..clients.runtime.environment import SystemEnvironment
 from ..clients.runtime.supported_system import refusal
+from .broker_warning import BrokerWarning
 from .topic_mark import DESCRIPTION, TopicMarkError, topic_settings, unused_mark
 
 if TYPE_CHECKING:
@@ -37,10 +38,6 @@ _BROKER: pytest.StashKey["Broker"] = pytest.StashKey()
 _LOG: pytest.StashKey["BrokerLog"] = pytest.StashKey()
 _HAS_TOPIC = pytest.StashKey[bool]()
 """Of a test that has used `tierlog_topic`."""
-
-
-class BrokerWarning(pytest.PytestWarning):
-    """The broker of the session has given up in a test, and runs again."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -120,14 +117,14 @@ def _properties(config: pytest.Config) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def tierlog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     """A `tierlog.testing.Broker` of this session, with a tier in memory; it is already started."""
-    sentence = refusal()
-    if sentence is not None:
-        pytest.fail(sentence, pytrace=False)
+    message = refusal()
+    if message is not None:
+        pytest.fail(message, pytrace=False)
     from .broker_log import BrokerLog
 
     config = request.config
     with BrokerLog() as log:
-        broker = _started(config)
+        broker = _start(config)
         try:
             config.stash[_BROKER], config.stash[_LOG] = broker, log
             yield broker
@@ -136,7 +133,7 @@ def tierlog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
             broker.close()
 
 
-def _started(config: pytest.Config) -> "Broker":
+def _start(config: pytest.Config) -> "Broker":
     """The broker of this session. Whatever it fails with, pytest fails all later tests with."""
     from .broker import Broker
     from .broker_error import BrokerError
@@ -199,24 +196,35 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Refuse a mark that nobody has read, and see `_skipping`."""
     result = yield from _skipping(item)
-    if not item.stash.get(_HAS_TOPIC, False) and (sentence := unused_mark(item)):
-        pytest.fail(sentence, pytrace=False)
+    if not item.stash.get(_HAS_TOPIC, False) and (message := unused_mark(item)):
+        pytest.fail(message, pytrace=False)
     return result
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """End the faults that a test has set, and mend its broker: the next one has the same."""
+    message = _mended(item)
+    try:
+        return (yield)
+    finally:
+        # Last: where warnings are errors, the rest of the test must have been torn down.
+        if message:
+            item.warn(BrokerWarning(message))
+
+
+def _mended(item: pytest.Item) -> str:
+    """Mend the broker; says what was wrong with it, if it had given up."""
     broker = item.config.stash.get(_BROKER, None)
     if broker is None:
-        return
+        return ""
     if broker.has_faults:
         broker.faults.clear()
-    if sentence := broker.failure:
-        item.warn(BrokerWarning(f"{sentence} {_revived(broker)}{_hint(item.config)}"))
+    failure = broker.failure
+    return failure and f"{failure} {_revive(broker)}{_hint(item.config)}"
 
 
-def _revived(broker: "Broker") -> str:
+def _revive(broker: "Broker") -> str:
     """Have the broker run again; says with what."""
     from .broker_error import BrokerError
 

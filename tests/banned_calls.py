@@ -292,11 +292,11 @@ def _called_on_a_loop(call: ast.Call, method: ast.Attribute) -> Iterator[tuple[i
 def banned(path: str, tree: ast.Module, bans: tuple[Ban, ...]) -> Iterator[tuple[int, str]]:
     """The first (line, sentence) for each door that the file at `path` goes past."""
     active = [ban for ban in bans if not ban.is_open_to(path)]
-    told: set[str] = set()
+    reported: set[str] = set()
     for line, name in uses(tree):
         for ban in active:
-            if _matches(name, ban.names) and ban.instead not in told:
-                told.add(ban.instead)
+            if _matches(name, ban.names) and ban.instead not in reported:
+                reported.add(ban.instead)
                 yield line, f"{name} is banned here; use {ban.instead}"
 
 

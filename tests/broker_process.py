@@ -169,7 +169,7 @@ class BrokerProcess:
 class RawClient:
     """A blocking connection that sends any message in any version, and what is no message too."""
 
-    def __init__(self, port: int, timeout_s: float = 20) -> None:
+    def __init__(self, port: int, timeout_s: float = 60) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
         self._correlation_id = 0
 

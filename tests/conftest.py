@@ -5,6 +5,7 @@ table of docs/clients.md differs from what a whole run has started (`--compare-t
 """
 
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Generator
@@ -13,17 +14,27 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tierlog.tests import toolchain
+from tierlog.tests import async_tests, module_memory, toolchain
 from tierlog.tests.compatibility.ran import RanPlugin
 from tierlog.tests.compatibility.table import CompareTable
+from tierlog.tests.recordings import run as recordings
 
-# Folders whose tests start processes or run long: `make test` runs them, `make check` does not.
+# Folders whose tests start processes or run long: `make check` leaves them out.
 SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz", "pythons"})
+# Toolchains that `make test` may use; a test that needs another one is in `make test-kafka`.
+OF_PYTHON = frozenset({"cc", "strace"})
+# Tests with one of these marks may start a JVM or build a foreign client. Beside four busy programs
+# that takes several times as long as alone, and a test that is ended in the middle of a call may
+# break what the next ones share. So their time limit is this at least; a longer one stands.
+HEAVY_MARKS = ("tools", "recorded", "compatibility")
+HEAVY_LIMIT_S = 900
 SKIP_PREFIX = "toolchain missing: "
 SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
 OUT_OF_TIME = "no time left for this seed"
 LATE = "no time left for this test"
 TESTS = Path(__file__).parent
+
+pytest_plugins = ["tierlog.tests.recordings.plugin"]
 
 # No test asserts how long something takes: it would fail on a busy machine.
 settings.register_profile("tierlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,12 +57,22 @@ _has_failed = pytest.StashKey[bool]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_run_began] = time.monotonic()
+    config.pluginmanager.register(async_tests, "async-tests")
+    config.pluginmanager.register(module_memory, "module-memory")
     ran = RanPlugin()
     config.pluginmanager.register(ran, "ran")
     page = config.getoption("--compare-table")
     # Where there are workers, only their controller hears of everything.
     if page and not hasattr(config, "workerinput"):
         config.pluginmanager.register(CompareTable(Path(str(page)), ran), "compare-table")
+
+
+@pytest.fixture
+def hangups_end_processes() -> Generator[None]:
+    """SIGHUP has its usual effect on what is started, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -80,10 +101,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parts = item.path.relative_to(TESTS).parts if item.path.is_relative_to(TESTS) else ()
         if SLOW_FOLDERS.intersection(parts) or item.get_closest_marker("long"):
             item.add_marker(pytest.mark.slow)
+        needed = {str(name) for mark in item.iter_markers("requires") for name in mark.args}
+        if needed - OF_PYTHON:
+            item.add_marker(pytest.mark.tools)
+        if "compatibility" in parts:
+            item.add_marker(pytest.mark.compatibility)
+        if any(item.get_closest_marker(name) for name in HEAVY_MARKS):
+            stated = item.get_closest_marker("timeout")
+            limit_s = max(HEAVY_LIMIT_S, int(stated.args[0]) if stated else 0)
+            item.add_marker(pytest.mark.timeout(limit_s), append=False)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     needed = tuple(str(name) for mark in item.iter_markers("requires") for name in mark.args)
+    needed += recordings.toolchains() if item.get_closest_marker("recorded") else ()
     absent = toolchain.missing(needed)
     if absent:
         pytest.skip(SKIP_PREFIX + ", ".join(chain.title for chain in absent))
@@ -110,8 +141,8 @@ def pytest_runtest_makereport(
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Keep no fixture of a test that failed, whatever its scope.
 
-    Its second try, and the next story of its module, would meet the topics, killed brokers and
-    paused processes that it left.
+    The next story of its module would meet the topics, killed brokers and paused processes that it
+    left, and one failure would look like many.
     """
     if item.stash.get(_has_failed, False):
         item.stash[_has_failed] = False
@@ -121,12 +152,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 def _minutes_of(config: pytest.Config) -> float:
     return (time.monotonic() - config.stash[_run_began]) / 60
-
-
-def _reason(failed: pytest.TestReport) -> str:
-    """The first line of what a failed test says."""
-    said = (line for line in failed.longreprtext.splitlines() if line.startswith("E  "))
-    return next(said, "E no error is shown").removeprefix("E").strip()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -144,9 +169,6 @@ def pytest_terminal_summary(
         if found:
             not_run.update(found[1].split(", "))
     terminalreporter.ensure_newline()
-    for again in terminalreporter.getreports("rerun"):
-        # The failure of a second try may be a mere consequence of the first one.
-        terminalreporter.write_line(f"{again.nodeid} failed at first: {_reason(again)}")
     for line in toolchain.report(not_run):
         terminalreporter.write_line(line)
     if late:

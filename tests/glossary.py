@@ -17,8 +17,11 @@ BANNED_WORDS = frozenset(
         *("World", "surroundings", "whose", "lent"),
     }
 )
+BANNED_PARTS = frozenset({"tell", "tells", "told", "owe", "owes", "owed", "whoever", "anew"})
+"""No part of a longer name either: a report is sent or logged, and a listener notified."""
 BANNED_PHRASES = re.compile(
-    r"for a reason of (?:our|its) own|whose it is|earlier life|\bnobody[’']s\b|\bis told\b",
+    r"for a reason of (?:our|its) own|whose it is|earlier life|\bnobody[’']s\b|\bis told\b"
+    r"|\bwhoever\b|\banew\b",
     re.IGNORECASE,
 )
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
@@ -31,9 +34,9 @@ def layer_of(file: SourceFile) -> str | None:
 
 
 def banned_words(file: SourceFile) -> Offences:
-    """No banned word is a whole identifier, with or without leading underscores."""
+    """No banned word is a whole identifier, and no banned part a part of one."""
     for line, name in _defined_names(file.tree):
-        if name.strip("_") in BANNED_WORDS:
+        if name.strip("_") in BANNED_WORDS or not BANNED_PARTS.isdisjoint(name.split("_")):
             yield line, f"{name!r} is no noun for a thing and no verb for an act"
 
 

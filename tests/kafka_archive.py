@@ -2,7 +2,7 @@
 
 A Kafka node of a test then starts with a third of the CPU seconds, and a tool with two thirds. Java
 writes the archive when a node that was started for it ends (application class data sharing, JEP
-350), and does without it where it does not fit. `make test` and `make test-long` say
+350), and does without it where it does not fit. `make test-kafka` and `make test-long` say
 
     TIERLOG_TEST_KAFKA_FLAGS="$(python -m tierlog.tests.kafka_archive)"
 
@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import (
+from tierlog.bench.harness.processes.kafka_peer import (
     KafkaNode,
     KafkaUnavailableError,
     exclusively,

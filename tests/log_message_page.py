@@ -7,9 +7,10 @@ text, so that moved and renamed code keeps it.
 """
 
 import ast
+import functools
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tierlog.tests.house_rules import LAYERS, ROOT
@@ -48,13 +49,17 @@ class Message(NamedTuple):
     readable: str
 
 
-def messages() -> list[Message]:
+@functools.cache
+def messages() -> Sequence[Message]:
     """Every line at INFO and above in product code, each once for a room and level, sorted."""
     found: dict[tuple[str, str, str], Message] = {}
     for top in LAYERS:
         for path in sorted((ROOT / top).rglob("*.py")):
             room = path.parent.relative_to(ROOT).as_posix()
-            for message in _messages_in(ast.parse(path.read_text()), room):
+            text = path.read_text()
+            if f"{_LOGGER}." not in text:
+                continue
+            for message in _messages_in(ast.parse(text), room):
                 found.setdefault(message[:3], message)
     return sorted(
         found.values(),

@@ -67,11 +67,14 @@ SCENARIOS: Mapping[str, str] = {
 }
 
 
-def told(folder: Path) -> dict[str, list[str]]:
+def marks_by_scenario(folder: Path) -> dict[str, list[str]]:
     """By scenario, the tests that carry its mark: `path::name`, sorted."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(folder.rglob("test_*.py")):
-        module = ast.parse(path.read_text())
+        text = path.read_text()
+        if ".scenario(" not in text:
+            continue
+        module = ast.parse(text)
         shared = [
             number
             for node in module.body
@@ -79,7 +82,9 @@ def told(folder: Path) -> dict[str, list[str]]:
             for number in _numbers(node.value)
         ]
         for test in ast.walk(module):
-            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+            if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef) and test.name.startswith(
+                "test_"
+            ):
                 own = [each for decorator in test.decorator_list for each in _numbers(decorator)]
                 for number in {*own, *shared}:
                     found[number].append(
@@ -97,7 +102,7 @@ def _numbers(node: ast.expr) -> Iterator[str]:
 
 def page() -> str:
     """The page in whole."""
-    tests = told(ROOT / "tests")
+    tests = marks_by_scenario(ROOT / "tests")
     parts = [_INTRODUCTION]
     for number, title in SCENARIOS.items():
         lines = [f"- `{test}`" for test in tests.get(number, ())]

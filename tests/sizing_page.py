@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tierlog.bench.command_line import build_parser
 from tierlog.bench.figures import MetricKey, median_of, read_results
-from tierlog.bench.scenarios.cores import SCENARIO as CORES
+from tierlog.bench.scenarios.clusters.cores import SCENARIO as CORES
 from tierlog.bench.sizing.costs import MEASURED
 from tierlog.bench.sizing.fit import is_check, ratios
 from tierlog.bench.sizing.runs import SCENARIO, IdleRun, LoadRun, read_runs

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
-from tierlog.broker.network.connection_states import (
-    TRANSITIONS as CONNECTION,
-    ConnectionState,
+from tierlog.broker.network.request_stream import TRANSITIONS as REQUESTS, RequestState
+from tierlog.broker.network.response_queue import (
+    TRANSITIONS as RESPONSES,
+    ResponseEvent,
+    ResponseState,
 )
 from tierlog.coordinator.classic.group_state import (
     NEXT_STATES,
@@ -34,12 +36,9 @@ from tierlog.coordinator.transaction.transaction_state import (
 )
 from tierlog.replication.control.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
 from tierlog.replication.control.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
-from tierlog.replication.control.controller_state import (
-    TRANSITIONS as CONTROLLER,
-    ControllerState,
-)
+from tierlog.replication.control.controller_state import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
-from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
+from tierlog.replication.partition.isr import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.replication.raft.raft_state import NEXT_STATES as QUORUM, RaftEvent, Role
 from tierlog.security.sasl.transitions import TRANSITIONS as SASL, SaslState
@@ -113,10 +112,26 @@ _BY_WHAT_OTHERS_SAY = {RaftEvent.HIGHER_EPOCH, RaftEvent.LEADER_NAMED}
 
 MACHINES = [
     Machine(
-        "A client's connection",
-        "broker/network/connection_states.py",
+        "What has arrived on a client's connection; a loss leads to CLOSED",
+        "broker/network/request_stream.py",
         "TRANSITIONS",
-        moves_by_event(ConnectionState.READY, CONNECTION.items()),
+        moves_by_event(
+            RequestState.READING,
+            [pair for pair in REQUESTS.items() if pair[1] is not RequestState.CLOSED],
+        ),
+    ),
+    Machine(
+        "What is to be sent on it; a loss leads to CLOSED, and a peer that left to ENDING",
+        "broker/network/response_queue.py",
+        "TRANSITIONS",
+        moves_by_event(
+            ResponseState.READY,
+            [
+                pair
+                for pair in RESPONSES.items()
+                if pair[0][1] not in {ResponseEvent.LOSE, ResponseEvent.END}
+            ],
+        ),
     ),
     Machine(
         "A connection over TLS",
@@ -144,7 +159,7 @@ MACHINES = [
     ),
     Machine(
         "The ISR of a partition as its leader knows it",
-        "replication/partition/isr_state.py",
+        "replication/partition/isr.py",
         "ISR_TRANSITIONS",
         moves_by_event(IsrPhase.COMMITTED, ISR.items()),
     ),
@@ -153,8 +168,7 @@ MACHINES = [
         "replication/follower/fetch_state.py",
         "NEXT_STATES",
         moves_by_event(
-            FetchState.FETCHING,
-            [pair for pair in FETCH.items() if pair[0][1] not in _ANYWHERE],
+            FetchState.FETCHING, [pair for pair in FETCH.items() if pair[0][1] not in _ANYWHERE]
         ),
     ),
     Machine(

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md leads to any room and file, and to none that is gone."""
+"""ARCHITECTURE.md and its map lead to any room and file, and to none that is gone."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,9 @@ from tierlog.tests.house_rules import LAYERS, ROOT
 LISTS_BY_API = frozenset({"broker/handlers", "clients/protocol/messages"})
 FILES_IN_A_ROOM_MAX = 22
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+MAP = (ROOT / "docs/map.md").read_text()
+WORDS_MAX = 2_500
+"""What is read in about ten minutes."""
 _CITED = re.compile(r"`([\w/.-]+\.(?:py|md|toml))`|\]\(([\w/.-]+)\)")
 
 
@@ -30,15 +33,21 @@ def unnamed_in(page: str) -> list[str]:
 
 
 def test_every_room_is_on_the_map() -> None:
-    assert unnamed_in(PAGE) == []
+    assert unnamed_in(MAP) == []
 
 
-def test_every_file_that_the_page_cites_is_there() -> None:
+def test_every_file_that_the_pages_cite_is_there() -> None:
     assert absent_in(PAGE) == []
+    # Its links are relative to docs/, and tested with those of all pages there.
+    assert absent_in(re.sub(r"\]\(.*?\)", "", MAP)) == []
+
+
+def test_the_page_is_short() -> None:
+    assert len(PAGE.split()) <= WORDS_MAX
 
 
 def test_a_room_that_is_not_named_and_a_file_that_is_gone_are_noticed() -> None:
-    assert unnamed_in(PAGE.replace("`storage/log/`", "")) == ["storage/log"]
+    assert unnamed_in(MAP.replace("`storage/log/`", "")) == ["storage/log"]
     assert absent_in("`storage/gone.py`, [gone](docs/gone.md), `unified_log.py`") == [
         "storage/gone.py",
         "docs/gone.md",

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.config.config import read_config
 from tierlog.cli.cluster import add_cluster_commands
 from tierlog.cli.command_line import run

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.bench.harness.processes.live_files import live_paths
 from tierlog.cli.command_line import run
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.cli.client.command_run import Tierlog
@@ -92,4 +93,6 @@ def test_a_topic_moves_to_the_tier_and_is_read(
         assert "b'order 1: one pear, two apples, three figs'" in printed
         assert "archive" in tierlog.done("topic", "ls", "--names").text
         tierlog.done(*shlex.split(delete)[1:])
-        wait_until(lambda: not list(Path("data/remote").rglob("*.log")), 60, "deleted in the tier")
+        wait_until(
+            lambda: not list(live_paths(Path("data/remote"), "**/*.log")), 60, "deleted in the tier"
+        )

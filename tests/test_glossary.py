@@ -37,6 +37,8 @@ def test_product_code_keeps_the_glossary(rule: Rule) -> None:
         "try: ...\nexcept E as surroundings: ...",
         "match x:\n    case [whose, *_]: ...",
         "(complain := f())",
+        "def _tell_lag(): ...",
+        "first_told = 1",
     ],
 )
 def test_a_planted_word_is_caught(text: str) -> None:
@@ -57,6 +59,8 @@ def test_a_word_in_a_longer_name_or_of_another_module_may_stand(text: str) -> No
         '_log.info("%s failed for a reason of our own", x)',
         'self._logger.warning(f"{x}: whose it is")',
         'raise ValueError("failed for a reason of its own")',
+        '"""Whoever connects."""',
+        'raise ValueError("it begins anew")',
     ],
 )
 def test_a_planted_phrase_is_caught(text: str) -> None:

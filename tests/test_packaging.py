@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import tierlog
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.house_rules import ROOT, source_files
 
 pytestmark = pytest.mark.slow
@@ -42,9 +42,11 @@ def test_every_module_but_those_for_developers_is_in_the_wheel(wheel: Path) -> N
 
 def test_what_is_no_module_but_needed_is_in_the_wheel_too(wheel: Path) -> None:
     names = set(ZipFile(wheel).namelist())
-    bench = {"kafka/pom.xml", "reporting/report.html.jinja", "reporting/prices.example.toml"}
-    bench |= {f"clients/{name}" for name in ("c/load.c", "go/go.sum", "java/DefaultLoad.java")}
-    bench |= {f"clients/node/{name}" for name in ("load.mjs", "package-lock.json")}
+    bench = {"reporting/report.html.jinja", "reporting/prices.example.toml"}
+    bench.add("harness/processes/kafka/pom.xml")
+    programs = "harness/loads/defaults"
+    bench |= {f"{programs}/{name}" for name in ("c/load.c", "go/go.sum", "java/DefaultLoad.java")}
+    bench |= {f"{programs}/node/{name}" for name in ("load.mjs", "package-lock.json")}
     page = {f"broker/status/page/{name}" for name in ("index.html", "status.js", "status.css")}
     assert {"tierlog/py.typed", *(f"tierlog/bench/{name}" for name in bench)} <= names
     assert {f"tierlog/{name}" for name in page} <= names

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.config.tls_listeners import tls_listeners
 from tierlog.cli.command_line import full_parser, run
 from tierlog.cli.configuration import stated_configuration

@@ -66,6 +66,8 @@ TOOLCHAINS = {
         Toolchain("node", "Node", _on_path("node")),
         Toolchain("chromium", "Chromium", _on_path("chromium")),
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
+        Toolchain("zsh", "zsh", _on_path("zsh")),
+        Toolchain("fish", "fish", _on_path("fish")),
         Toolchain("strace", "strace", _on_path("strace")),
         Toolchain("wget", "wget", _on_path("wget")),
         Toolchain("systemd-analyze", "systemd-analyze", _on_path("systemd-analyze")),

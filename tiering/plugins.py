@@ -62,8 +62,8 @@ class Configurable(Protocol):
         ...
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def find_class(plugin: PluginClass) -> type[object] | None:
@@ -79,34 +79,34 @@ def find_class(plugin: PluginClass) -> type[object] | None:
     if not colon:
         module_name, _, class_name = plugin.name.rpartition(".")
     if not module_name or not class_name:
-        raise _refuse(f"{plugin} is not a class name: it must be package.module:Class.")
+        raise _refusal(f"{plugin} is not a class name: it must be package.module:Class.")
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise _refuse(f"{plugin} cannot be loaded: {error}.") from error
+            raise _refusal(f"{plugin} cannot be loaded: {error}.") from error
         if colon:
             where = f" or in {plugin.path}" if plugin.path else ""
-            raise _refuse(
+            raise _refusal(
                 f"{plugin} cannot be loaded: no module {module_name} is on Python's module "
                 f"path{where}."
             ) from error
         return None
     except Exception as error:
-        raise _refuse(f"{plugin} cannot be loaded: {error!r}.") from error
+        raise _refusal(f"{plugin} cannot be loaded: {error!r}.") from error
     candidate: object = getattr(module, class_name, None)
     if not isinstance(candidate, type):
-        raise _refuse(f"{plugin} cannot be loaded: {module_name} has no class {class_name}.")
+        raise _refusal(f"{plugin} cannot be loaded: {module_name} has no class {class_name}.")
     return cast("type[object]", candidate)
 
 
 def _make(plugin: PluginClass, configs: Mapping[str, str], kind: str, *methods: str) -> object:
     plugin_class = find_class(plugin)
     if plugin_class is None:
-        raise _refuse(f"{plugin} is a Java class, which tierlog cannot load.")
+        raise _refusal(f"{plugin} is a Java class, which tierlog cannot load.")
     missing = [name for name in methods if not callable(getattr(plugin_class, name, None))]
     if missing:
-        raise _refuse(f"{plugin} is not a {kind}: it has no {', '.join(missing)}.")
+        raise _refusal(f"{plugin} is not a {kind}: it has no {', '.join(missing)}.")
     try:
         made = plugin_class()
         if isinstance(made, Configurable):
@@ -114,7 +114,7 @@ def _make(plugin: PluginClass, configs: Mapping[str, str], kind: str, *methods: 
     except KafkaError:
         raise
     except Exception as error:
-        raise _refuse(f"{plugin} cannot be configured: {error}.") from error
+        raise _refusal(f"{plugin} cannot be configured: {error}.") from error
     return made
 
 
@@ -147,30 +147,30 @@ class GuardedStorage:
     async def copy_log_segment_data(
         self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
     ) -> bytes | None:
-        return await self._guarded(self._storage.copy_log_segment_data(metadata, data))
+        return await self._guard(self._storage.copy_log_segment_data(metadata, data))
 
     async def fetch_log_segment(
         self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
     ) -> bytes:
-        return await self._guarded(
+        return await self._guard(
             self._storage.fetch_log_segment(metadata, start_position, end_position)
         )
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        return await self._guarded(self._storage.fetch_index(metadata, index_type))
+        return await self._guard(self._storage.fetch_index(metadata, index_type))
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._guarded(self._storage.delete_log_segment_data(metadata))
+        await self._guard(self._storage.delete_log_segment_data(metadata))
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
         """Delegate to the storage; do nothing if it cannot delete partitions."""
         if isinstance(self._storage, PartitionStorage):
-            await self._guarded(self._storage.delete_partition(partition))
+            await self._guard(self._storage.delete_partition(partition))
 
     async def close(self) -> None:
-        await self._guarded(self._storage.close())
+        await self._guard(self._storage.close())
 
-    async def _guarded(self, call: Awaitable[T]) -> T:
+    async def _guard(self, call: Awaitable[T]) -> T:
         try:
             return await call
         except RemoteStorageError:
@@ -189,4 +189,4 @@ class GuardedInventory(GuardedStorage):
         self._inventory = inventory
 
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
-        return await self._guarded(self._inventory.whole_segments(partition))
+        return await self._guard(self._inventory.whole_segments(partition))

@@ -46,7 +46,7 @@ from .quota import ByteRateQuota
 from .reading.remote_log_reader import RemoteFetchResult
 from .reading.remote_reads import RemoteReads
 from .remote_storage import Failure
-from .task.copy_task import CopyCancelledError, CopyTask, CopyTools
+from .task.copy_task import CopyTask, CopyTools
 from .task.disabled_partition import DisabledPartition
 from .task.expiration_task import ExpirationTask
 from .task.leader_term import LeaderTerm, bounds_of, ready_remote_log
@@ -239,8 +239,6 @@ class RemoteLogManager:
         await self._access.storage.close()
         self._access.pool.stop()
 
-    # -- Leadership ---------------------------------------------------------------------------
-
     def on_leadership_change(
         self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
     ) -> None:
@@ -334,14 +332,14 @@ class RemoteLogManager:
             log.remote = self._access.metadata.remote_log(partition)
             # Offsets copied in an earlier term may since have been truncated and rewritten:
             # nothing local may be deleted because of them (KAFKA-20732).
-            log.forget_highest_remote_offset()
+            log.bounds.forget_highest_remote()
 
     def _begin_at_local_start(self, partition: TopicIdPartition) -> None:
         log = self._log(partition)
         if log is None:
             return
         log.remote = None
-        log.update_highest_remote_offset(-1)
+        log.bounds.update_highest_remote(-1)
         try:
             log.maybe_increment_log_start_offset(log.local_log_start_offset)
         except KafkaError as error:
@@ -386,8 +384,6 @@ class RemoteLogManager:
                 await asyncio.sleep(self._loop_tools.pause_seconds(failures))
         self._remover.wake()
 
-    # -- The work -----------------------------------------------------------------------------
-
     def _begin(self, term: LeaderTerm) -> None:
         if not self._is_watching:
             self._is_watching = True
@@ -395,14 +391,7 @@ class RemoteLogManager:
         copying = CopyTask(self._copy_tools, term)
         expiration = ExpirationTask(self._deletion, term)
 
-        async def copy() -> int | None:
-            try:
-                return await copying.run_once()
-            except CopyCancelledError as error:
-                _log.error("Copying to the remote tier stopped: %s", error)
-                return None
-
-        self._start_loop(term, "Copying", self._copiers, copy)
+        self._start_loop(term, "Copying", self._copiers, copying.run_once)
         self._start_loop(term, "Expiration", self._expirers, expiration.run_once)
 
     def _begin_removal(self, term: LeaderTerm) -> None:
@@ -440,12 +429,10 @@ class RemoteLogManager:
         if log is not None and log.is_tiered:
             ready_remote_log(self._access.metadata, partition)
             history = log.leader_epochs.entries
-            log.update_highest_remote_offset(copied.of(history, bounds_of(log)))
+            log.bounds.update_highest_remote(copied.of(history, bounds_of(log)))
 
     def _task_failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
         _log.error("Internal error in the task '%s'", task.get_name(), exc_info=failure)
-
-    # -- Reading ------------------------------------------------------------------------------
 
     @property
     def is_fetch_throttled(self) -> bool:

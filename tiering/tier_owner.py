@@ -176,10 +176,10 @@ class OwnerTools:
 class TierOwnership:
     """Checks that this broker owns a tier. Call `check` before every change to the tier."""
 
-    def __init__(self, tier: OwnedTier, tools: OwnerTools, *, draws_anew: bool = True) -> None:
+    def __init__(self, tier: OwnedTier, tools: OwnerTools, *, renews_token: bool = True) -> None:
         self._tier = tier
         self._tools = tools
-        self._is_settled = not draws_anew
+        self._is_settled = not renews_token
         self._trusted_until = 0.0
         self._asking = asyncio.Lock()
 

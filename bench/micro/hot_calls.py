@@ -128,8 +128,8 @@ def _local_reads(replica: OneReplica) -> dict[str, HotCall]:
     replica.replicas.append_records(AppendRequest([entry], -1))
 
     def fetch(partitions: list[TopicIdPartition]) -> object:
-        fetches = [FetchPartition(each, 0, 1 << 20) for each in partitions]
-        return replica.replicas.fetch(FetchParams(), fetches)
+        fetches = [FetchPartition(partition, 0, 1 << 20) for partition in partitions]
+        return replica.replicas.leader_fetch.fetch(FetchParams(), fetches)
 
     return {
         "plan a fetch of a batch": partial(fetch, [last]),

@@ -4,6 +4,7 @@ The parts are the broker's own, assembled as in `broker.py`.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,12 +18,15 @@ from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...replication.control.brokers.broker_control import BrokerRegistration
 from ...replication.control.controller import Controller
 from ...replication.control.controller_config import ControllerConfig
+from ...replication.control.controller_loop import ControllerTools
 from ...replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
 from ...replication.metadata.cluster_image import Endpoint
 from ...replication.metadata.metadata_log import open_metadata_log
 from ...storage.config import LogConfig
 from ...storage.files import OsFiles
 from ...storage.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
 
 TOPIC = "bench"
 
@@ -53,7 +57,8 @@ async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[One
         metadata_log = open_metadata_log(logs.log_dirs[0], 1, now_ms)
         supervisor = Supervisor(environment.random)
         config = ControllerConfig(1)
-        controller = Controller(config, TOPIC, environment, metadata_log, executor, supervisor)
+        tools = ControllerTools(executor, supervisor, _log.critical)
+        controller = Controller(config, TOPIC, environment, metadata_log, tools)
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
         directories = [meta.directory_id]
         controller.start(BrokerRegistration(1, environment.random_uuid(), [endpoint], directories))
@@ -68,9 +73,9 @@ async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[One
         named = [
             TopicIdPartition(topic_id, *TopicPartition(TOPIC, index)) for index in range(partitions)
         ]
-        for each in named:
+        for partition in named:
             # The last of many partitions are created while other tasks run.
-            while not is_led(replicas, each.topic_partition):  # noqa: ASYNC110 (there is no event)
+            while not is_led(replicas, partition.topic_partition):  # noqa: ASYNC110 (there is no event)
                 await asyncio.sleep(0)
         yield OneReplica(replicas, named)
         await replicas.stop()

@@ -31,16 +31,16 @@ def test_the_hot_calls_cost_what_the_baseline_says() -> None:
     assert not complaints(measured, baseline)
 
 
-def test_a_call_that_stays_is_not_told() -> None:
+def test_an_unchanged_call_is_not_reported() -> None:
     assert not sentences(WAS)
     assert not sentences(Cost(1_050, 10_500))
 
 
-def test_one_more_loop_is_told() -> None:
+def test_one_more_loop_is_reported() -> None:
     assert sentences(Cost(1_200, 10_000)) == ["call: 1200 instructions, 1000 before"]
 
 
-def test_one_more_copy_of_the_bytes_is_told() -> None:
+def test_one_more_copy_of_the_bytes_is_reported() -> None:
     assert sentences(Cost(1_000, 26_384)) == ["call: 26384 bytes at the peak, 10000 before"]
 
 

@@ -84,12 +84,12 @@ def _parts(old_path: Path, new_path: Path, old: Results, new: Results) -> Iterat
     if not all_changes:
         yield "The two have no figure in common."
         return
-    moved = [each for each in all_changes if each.has_moved]
+    moved = [change for change in all_changes if change.has_moved]
     yield _sentence(all_changes, moved)
     if moved:
         yield "## Moved beyond the spread of runs"
         yield _table(moved)
-    rest = [each for each in all_changes if not each.has_moved]
+    rest = [change for change in all_changes if not change.has_moved]
     if rest:
         yield "## Everything else"
         yield _table(rest)
@@ -109,12 +109,12 @@ def _machines(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[
 
 
 def _sentence(all_changes: list[Change], moved: list[Change]) -> str:
-    with_spread = [each for each in all_changes if each.has_spread]
+    with_spread = [change for change in all_changes if change.has_spread]
     if not with_spread:
-        return f"{len(all_changes)} figures, none of more than one run: what moved cannot be told."
-    better = sum(each.mark == "BETTER" for each in moved)
-    worse = sum(each.mark == "WORSE" for each in moved)
-    by_chance = sum(each.chance for each in with_spread)
+        return f"{len(all_changes)} figures, none of more than one run: changes cannot be judged."
+    better = sum(change.mark == "BETTER" for change in moved)
+    worse = sum(change.mark == "WORSE" for change in moved)
+    by_chance = sum(change.chance for change in with_spread)
     return (
         f"{len(moved)} of {len(with_spread)} figures lie apart ({better} better, "
         f"{worse} worse). With so few runs about {by_chance:.0f} would by chance alone."
@@ -124,16 +124,16 @@ def _sentence(all_changes: list[Change], moved: list[Change]) -> str:
 def _table(all_changes: list[Change]) -> str:
     rows = [
         (
-            escaped(each.key.scenario),
-            escaped(each.key.case),
-            escaped(f"{each.key.target}{' tiered' if each.key.tiered else ''}"),
-            escaped(metric_of(each.key.metric).title),
-            _value(each.old),
-            _value(each.new),
-            ratio_text(each.ratio),
-            each.mark,
+            escaped(change.key.scenario),
+            escaped(change.key.case),
+            escaped(f"{change.key.target}{' tiered' if change.key.tiered else ''}"),
+            escaped(metric_of(change.key.metric).title),
+            _value(change.old),
+            _value(change.new),
+            ratio_text(change.ratio),
+            change.mark,
         )
-        for each in all_changes
+        for change in all_changes
     ]
     head = ("scenario", "case", "target", "figure", "old", "new", "new ÷ old", "")
     return markdown_table(head, rows, row_heads=4)

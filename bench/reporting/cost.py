@@ -135,12 +135,12 @@ TrafficByCase = Mapping[tuple[str, str], tuple[Traffic, Traffic]]
 
 def _traffic(scenario: ScenarioCells) -> TrafficByCase:
     traffic_by_case: dict[tuple[str, str], tuple[Traffic, Traffic]] = {}
-    for each in scenario.series:
+    for series in scenario.series:
         for case in scenario.cases:
-            directions = [_direction(scenario, case, each, name) for name in ("copy", "fetch")]
+            directions = [_direction(scenario, case, series, name) for name in ("copy", "fetch")]
             copying, reading = directions
             if copying is not None and reading is not None:
-                traffic_by_case[each.target, case] = copying, reading
+                traffic_by_case[series.target, case] = copying, reading
     return traffic_by_case
 
 

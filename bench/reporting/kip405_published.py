@@ -61,14 +61,14 @@ def published_table(scenario: ScenarioCells) -> Table | None:
     rows = [each for each in PUBLISHED if each.scenario == scenario.name]
     if not rows:
         return None
-    targets = list(dict.fromkeys(each.target for each in scenario.series))
+    targets = list(dict.fromkeys(series.target for series in scenario.series))
     head = ["acks", "produce latency, or duration", "KIP-405 tiered", "untiered", "ratio"]
     for target in targets:
         head += [f"{target} tiered", "untiered", "ratio"]
     return Table(
         "KIP-405's own figures, and ours",
         tuple(head),
-        tuple(_row(scenario, each, targets) for each in rows),
+        tuple(_row(scenario, row, targets) for row in rows),
         row_heads=2,
     )
 

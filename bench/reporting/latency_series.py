@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..figures import HistogramKey, ResultsError, RunKey
-from ..latencies import read_intervals
+from ..harness.loads.latencies import read_intervals
 from .spread import Series, in_order
 
 PERCENTILES_OVER_TIME: Mapping[float, str] = {50.0: "p50", 99.0: "p99", 100.0: "slowest"}
@@ -48,7 +48,7 @@ def read_seconds(path: Path) -> Seconds:
     Raises ResultsError for an unreadable file.
     """
     try:
-        intervals = [each for each in read_intervals(path) if len(each.latencies)]
+        intervals = [interval for interval in read_intervals(path) if len(interval.latencies)]
         seconds = {
             int(interval.start_s): {
                 percentile: interval.latencies.percentile_ms(percentile)
@@ -61,7 +61,9 @@ def read_seconds(path: Path) -> Seconds:
         raise ResultsError(f"{path} is not a whole HdrHistogram log.") from error
     if not seconds:
         raise ResultsError(f"{path} holds no latencies.")
-    is_dense = sum(len(each.latencies) for each in intervals) >= _A_SECOND_MIN * len(intervals)
+    is_dense = sum(len(interval.latencies) for interval in intervals) >= _A_SECOND_MIN * len(
+        intervals
+    )
     return seconds if is_dense else {}
 
 

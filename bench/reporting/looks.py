@@ -58,4 +58,4 @@ def log_ticks(low: float, high: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = _FINE_TICKS if high / low < 3 else _TICKS if high / low < 1000 else _TICKS[:1]
     ticks = [step * 10.0**power for power in decades for step in steps]
-    return [each for each in ticks if low <= each <= high]
+    return [tick for tick in ticks if low <= tick <= high]

@@ -72,4 +72,4 @@ def main_facts(machine: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 def detailed_facts(machine: Mapping[str, object]) -> list[tuple[str, str]]:
     """The other facts: the plan of each scenario, and how long it took."""
-    return [each for each in facts_of(machine) if each[0].startswith(_DETAILS)]
+    return [fact for fact in facts_of(machine) if fact[0].startswith(_DETAILS)]

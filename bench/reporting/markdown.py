@@ -12,7 +12,7 @@ from .tables import Table, TableCell
 
 if TYPE_CHECKING:
     from .plots import Plot
-    from .report import Report, Section
+    from .report_contents import Report, Section
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
@@ -66,14 +66,14 @@ def _begin(report: "Report") -> Iterator[str]:
             ("scenario", "case", "target", "tiered", "run", "reason"),
             [
                 (
-                    escaped(each.scenario),
-                    escaped(each.case),
-                    escaped(each.target),
-                    "yes" if each.tiered else "no",
-                    str(each.run),
-                    escaped(each.reason),
+                    escaped(failure.scenario),
+                    escaped(failure.case),
+                    escaped(failure.target),
+                    "yes" if failure.tiered else "no",
+                    str(failure.run),
+                    escaped(failure.reason),
                 )
-                for each in report.failures
+                for failure in report.failures
             ],
             row_heads=6,
         )

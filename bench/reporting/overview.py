@@ -58,7 +58,7 @@ class Overview:
 def overview_of(scenarios: Sequence[ScenarioCells]) -> Overview:
     """The comparisons with figures of both sides."""
     targets = sorted(
-        {each.target for scenario in scenarios for each in scenario.series}, key=target_order
+        {series.target for scenario in scenarios for series in scenario.series}, key=target_order
     )
     all_questions = [
         _question(f"tierlog against {other}", ("tierlog", other), scenarios, _against(other))
@@ -74,12 +74,12 @@ def overview_of(scenarios: Sequence[ScenarioCells]) -> Overview:
         )
         for target in targets
     ]
-    questions = tuple(each for each in all_questions if each.rows)
+    questions = tuple(question for question in all_questions if question.rows)
     return Overview(
         questions,
         tuple(
-            ratio_bars(each.name, each.title, each.rows, each.over, each.under)
-            for each in questions
+            ratio_bars(question.name, question.title, question.rows, question.over, question.under)
+            for question in questions
         ),
     )
 

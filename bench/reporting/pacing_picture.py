@@ -17,10 +17,10 @@ from typing import cast
 from confluent_kafka import Consumer
 
 from ...pipeline.plots.canvas import BLUE, GREY, ORANGE, Canvas
-from ..clients.admin import create_topic
-from ..clients.client_process import run_client
-from ..clients.load import Load
-from ..tierlog_node import TierlogNode
+from ..harness.loads.client_process import run_client
+from ..harness.loads.load import Load
+from ..harness.processes.tierlog_node import TierlogNode
+from ..harness.requests.admin import create_topic
 
 _TOPIC = "paced"
 _RECORDS_A_CALL = 1_000

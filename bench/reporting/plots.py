@@ -92,23 +92,25 @@ def _whiskers(measured: Measured) -> list[list[float]]:
 
 
 def _bars(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> None:
-    present = [[each for each in drawn.series if drawn.get(case, each, name)] for case in cases]
+    present = [
+        [series for series in drawn.series if drawn.get(case, series, name)] for case in cases
+    ]
     thickness = 0.8 / max(len(each) for each in present)
     widest = max(measured.high for measured in drawn.cells.values())
-    for each, look in looks(drawn.series).items():
+    for series, look in looks(drawn.series).items():
         there: list[tuple[float, Measured]] = []
         for row, case in enumerate(cases):
-            measured = drawn.get(case, each, name)
+            measured = drawn.get(case, series, name)
             if measured is not None:
                 # The bars that exist are centred on the case's label.
-                shift = present[row].index(each) - (len(present[row]) - 1) / 2
+                shift = present[row].index(series) - (len(present[row]) - 1) / 2
                 there.append((row + shift * thickness, measured))
         axes.barh(
             [place for place, _ in there],
             [measured.median for _, measured in there],
             height=thickness * 0.92,
-            label=drawn.label(each),
-            gid=_gid("bar", each),
+            label=drawn.label(series),
+            gid=_gid("bar", series),
             **look.bar(),
         )
         for place, measured in there:
@@ -141,16 +143,16 @@ def _whisker(axes: Axes, measured: Measured, place: float) -> None:
 
 
 def _dots(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> None:
-    for each, look in looks(drawn.series).items():
-        shown = [(row, drawn.get(case, each, name)) for row, case in enumerate(cases)]
+    for series, look in looks(drawn.series).items():
+        shown = [(row, drawn.get(case, series, name)) for row, case in enumerate(cases)]
         there = [(row, measured) for row, measured in shown if measured is not None]
         for row, measured in there:
             axes.plot([measured.low, measured.high], [row, row], color=look.colour, linewidth=1.2)
         axes.plot(
             [measured.median for _, measured in there],
             [float(row) for row, _ in there],
-            label=drawn.label(each),
-            gid=_gid("dot", each),
+            label=drawn.label(series),
+            gid=_gid("dot", series),
             **_marker(look),
         )
     values = [measured for measured in drawn.cells.values() if measured.low > 0]
@@ -182,13 +184,13 @@ def latency_profile(scenario: ScenarioCells, case: str, of: str) -> Plot:
     """A plot of latency by percentile: one line per series, on a logarithmic scale."""
     title = f"{scenario.name}, {case}: {of.replace('_', ' ') + ' ' if of else ''}latency"
     says = "Latency at each percentile; bands are the lowest and the highest run. Lower is better."
-    names = [f"{of}_{each}" if of else each for each in PERCENTILES]
+    names = [f"{of}_{percentile}" if of else percentile for percentile in PERCENTILES]
     drawn = scenario.with_case(case)
     with Canvas(_WIDTH * 0.62, 3.5) as canvas:
         axes = canvas.axes[0][0]
         shown: list[float] = []
-        for each, look in looks(drawn.series).items():
-            column = [drawn.get(case, each, name) for name in names]
+        for series, look in looks(drawn.series).items():
+            column = [drawn.get(case, series, name) for name in names]
             there = [(x, value) for x, value in enumerate(column) if value is not None]
             if not there:
                 continue
@@ -209,8 +211,8 @@ def latency_profile(scenario: ScenarioCells, case: str, of: str) -> Plot:
                 linestyle=look.line,
                 marker="o" if look.tiered else "D",
                 markersize=4.5,
-                label=drawn.label(each),
-                gid=_gid("profile", each),
+                label=drawn.label(series),
+                gid=_gid("profile", series),
             )
         _log_y(axes, shown)
         axes.set_xticks(list(range(len(names))), list(_PERCENTILE_NAMES.values()))
@@ -229,7 +231,7 @@ def _log_y(axes: Axes, values: Sequence[float]) -> None:
     axes.set_ylim(low, high)
     ticks = log_ticks(low, high)
     axes.set_yticks([], [], minor=True)
-    axes.set_yticks(ticks, [f"{each:g}" for each in ticks])
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.grid(True)
 
 
@@ -329,7 +331,7 @@ def ratio_bars(name: str, title: str, rows: Sequence[RatioRow], over: str, under
         axes.set_yticks(list(range(len(rows))), [row.label for row in rows])
         ticks = log_ticks(low, high)
         axes.set_xticks([], [], minor=True)
-        axes.set_xticks(ticks, [f"{each:g}" for each in ticks])
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.invert_yaxis()
         axes.set_axisbelow(True)
         axes.grid(True, axis="x")

@@ -49,7 +49,7 @@ class Workload:
     replicas: float
     """Copies of a record on brokers' disks; the tier holds one."""
     disk_fill_percent: float
-    """How full disks may become; the free space is paid for as well."""
+    """How full disks may become; the free space costs as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _part(path: Path, parsed: dict[str, object], section: str, kind: type[_Part]
     if not isinstance(stated, dict):
         raise PriceListError(f"{path} has no section [{section}].")
     entries = cast("dict[str, object]", stated)
-    names = {each.name for each in fields(kind)}
+    names = {field.name for field in fields(kind)}
     if odd := sorted(names ^ set(entries)):
         verb = "lacks" if odd[0] in names else "has an unknown key"
         raise PriceListError(f"[{section}] of {path} {verb} {odd[0]!r}.")

@@ -8,61 +8,27 @@ embedded as images, which cannot run scripts.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..figures import Failure, Results, RunKey, read_results
-from .cost import CostReport, cost_report
-from .kip405_published import KIP_URL, published_table
+from ..figures import Results, read_results
+from .cost import cost_report
+from .kip405_published import published_table
 from .latency_series import Loads, TimeLine, time_lines
 from .machine_facts import detailed_facts, main_facts, refused_of, report_title
 from .markdown import markdown_report, markdown_summary
 from .metric import headline_rank, percentile_of
-from .overview import Overview, overview_of
+from .overview import overview_of
 from .plots import Plot, bars, latency_over_time, latency_profile
 from .price_list import read_price_list
+from .report_contents import Report, Section
 from .scenario_words import summary_of
 from .spread import ScenarioCells, Series, by_scenario, measured_cells
-from .tables import Table, scenario_tables
+from .tables import scenario_tables
 
 _PROFILES_MAX = 6
 """The most latency plots of each kind in one scenario; the tables have every figure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One scenario of the report: its summary, tables and plots."""
-
-    name: str
-    summary: str
-    runs: str
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...]
-    published: Table | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The contents of both forms of the report."""
-
-    title: str
-    facts: tuple[tuple[str, str], ...]
-    details: tuple[tuple[str, str], ...]
-    refused: tuple[str, ...]
-    failures: tuple[Failure, ...]
-    overview: Overview
-    sections: tuple[Section, ...]
-    cost: CostReport | None
-    kip_url: str = KIP_URL
-
-    @property
-    def plots(self) -> list[Plot]:
-        plots = [*self.overview.plots]
-        for section in self.sections:
-            plots += section.plots
-        return plots
 
 
 def write_report(directory: Path, prices: Path | None = None) -> Path:
@@ -89,11 +55,7 @@ def build_report(results: Results, prices: Path | None = None) -> Report:
     price_list = None if prices is None else read_price_list(prices)
     cells = measured_cells(results.figures, results.failures)
     scenarios = by_scenario(cells)
-    failed = [
-        RunKey(each.scenario, each.case, each.target, each.tiered, each.run)
-        for each in results.failures
-    ]
-    lines = time_lines(results.histograms, failed)
+    lines = time_lines(results.histograms, [failure.key for failure in results.failures])
     return Report(
         title=report_title(results.machine),
         facts=tuple(main_facts(results.machine)),
@@ -101,7 +63,7 @@ def build_report(results: Results, prices: Path | None = None) -> Report:
         refused=tuple(refused_of(results.machine)),
         failures=results.failures,
         overview=overview_of(scenarios),
-        sections=tuple(_section(each, lines) for each in scenarios),
+        sections=tuple(_section(scenario, lines) for scenario in scenarios),
         cost=None if price_list is None else cost_report(cells, price_list),
     )
 
@@ -158,7 +120,7 @@ def _plots_of(
         for name in scenario.with_case(case).metrics
         if (percentile := percentile_of(name)) is not None
     )
-    plots += [latency_profile(scenario, *each) for each in list(profiles)[:_PROFILES_MAX]]
+    plots += [latency_profile(scenario, *profile) for profile in list(profiles)[:_PROFILES_MAX]]
     for name in sorted(scenario.metrics, key=lambda each: headline_rank(each) or 0):
         if headline_rank(name) is not None and percentile_of(name) is None:
             plots += bars(scenario, name)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..figures import Failure, Figure, MetricKey, RunKey, values_of
+from ..figures import Failure, Figure, MetricKey, values_of
 
 
 class Series(NamedTuple):
@@ -43,13 +43,9 @@ Cells = Mapping[MetricKey, Measured]
 
 def measured_cells(figures: Iterable[Figure], failures: Iterable[Failure] = ()) -> Cells:
     """Every cell with the values of successful runs, in order of appearance."""
-    failed = {_run_of(each) for each in failures}
-    counted = [each for each in figures if _run_of(each) not in failed]
+    failed = {failure.key for failure in failures}
+    counted = [figure for figure in figures if figure.key not in failed]
     return {key: Measured(tuple(values)) for key, values in values_of(counted).items()}
-
-
-def _run_of(line: Figure | Failure) -> RunKey:
-    return RunKey(line.scenario, line.case, line.target, line.tiered, line.run)
 
 
 def ratio_of(over: Measured | None, under: Measured | None) -> float | None:

@@ -107,8 +107,8 @@ def _table_of(scenario: ScenarioCells, name: str) -> Table:
 
 def _heads(scenario: ScenarioCells, compared: Sequence[Comparison]) -> tuple[str, ...]:
     return (
-        *(scenario.label(each) for each in scenario.series),
-        *(each.label for each in compared),
+        *(scenario.label(series) for series in scenario.series),
+        *(comparison.label for comparison in compared),
     )
 
 
@@ -117,12 +117,15 @@ def _cells(
 ) -> tuple[TableCell, ...]:
     better = metric_of(name).better
     return (
-        *(value_cell(scenario.get(case, each, name)) for each in scenario.series),
+        *(value_cell(scenario.get(case, series, name)) for series in scenario.series),
         *(
             ratio_cell(
-                ratio_of(scenario.get(case, each.over, name), scenario.get(case, each.under, name)),
+                ratio_of(
+                    scenario.get(case, comparison.over, name),
+                    scenario.get(case, comparison.under, name),
+                ),
                 better,
             )
-            for each in compared
+            for comparison in compared
         ),
     )

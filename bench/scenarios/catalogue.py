@@ -4,33 +4,33 @@ import difflib
 from collections.abc import Sequence
 
 from ..scenario import Scenario
-from .chaos import SCENARIO as CHAOS
-from .chaos_transactions import SCENARIO as CHAOS_TRANSACTIONS
-from .cluster_up import SCENARIO as CLUSTER_UP
+from .clusters.chaos import SCENARIO as CHAOS
+from .clusters.chaos_transactions import SCENARIO as CHAOS_TRANSACTIONS
+from .clusters.cluster_up import SCENARIO as CLUSTER_UP
+from .clusters.cores import SCENARIO as CORES
+from .clusters.failover import SCENARIO as FAILOVER
+from .clusters.replicated import SCENARIO as REPLICATED
+from .clusters.rolling import SCENARIO as ROLLING
+from .clusters.sizing import SCENARIO as SIZING
+from .clusters.three_nodes import SCENARIO as THREE_NODES
 from .connections import SCENARIO as CONNECTIONS
-from .copying import SCENARIO as COPYING
-from .cores import SCENARIO as CORES
 from .defaults import SCENARIO as DEFAULTS
-from .failover import SCENARIO as FAILOVER
 from .hostile import SCENARIO as HOSTILE
 from .idle import SCENARIO as IDLE
-from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
-from .kip405_normal import SCENARIO as KIP405_NORMAL
-from .kip405_rebuild import SCENARIO as KIP405_REBUILD
 from .latency import SCENARIO as LATENCY
 from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
-from .remote_tier import SCENARIO as REMOTE_TIER
-from .replicated import SCENARIO as REPLICATED
 from .restarts import SCENARIO as RESTARTS
-from .rolling import SCENARIO as ROLLING
-from .sizing import SCENARIO as SIZING
 from .small_requests import SCENARIO as SMALL_REQUESTS
-from .spark_scan import SCENARIO as SPARK_SCAN
 from .startup import SCENARIO as STARTUP
 from .status_page import SCENARIO as STATUS_PAGE
-from .three_nodes import SCENARIO as THREE_NODES
 from .throughput import SCENARIO as THROUGHPUT
+from .tiered.copying import SCENARIO as COPYING
+from .tiered.kip405_catch_up import SCENARIO as KIP405_CATCH_UP
+from .tiered.kip405_normal import SCENARIO as KIP405_NORMAL
+from .tiered.kip405_rebuild import SCENARIO as KIP405_REBUILD
+from .tiered.remote_tier import SCENARIO as REMOTE_TIER
+from .tiered.spark_scan import SCENARIO as SPARK_SCAN
 from .tls import SCENARIO as TLS
 
 SCENARIOS: tuple[Scenario, ...] = (

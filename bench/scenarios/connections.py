@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...clients.protocol.messages.metadata import MetadataRequest
-from ..connection_crowd import Bystander, Crowd, allow_files
+from ..harness.loads.connection_crowd import Bystander, Crowd, allow_files
+from ..harness.requests.wire import Wire, prepare
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from ..wire import Wire, WireError, prepare
 from .idle import used
 
 _IDLE_S = {Scale.SMOKE: 0.5, Scale.SMALL: 3.0, Scale.FULL: 15.0}
@@ -53,10 +53,7 @@ class Connections:
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         assert isinstance(case, ManyConnections)
         target.start()
-        try:
-            _measure(case.connections, target, recorder, scale)
-        except WireError as error:
-            raise MeasurementError(str(error)) from error
+        _measure(case.connections, target, recorder, scale)
 
 
 def _measure(size: int, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

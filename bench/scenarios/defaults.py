@@ -11,7 +11,7 @@ all runs. Every client counts records and bytes, and checks that each partition'
 2, …
 
 The rate is from a client's first record to its last: without its start, the metadata and joining
-the group, which `first_record_s` tells. A producer sends one record by itself first, and waits for
+the group, which is in `first_record_s`. A producer sends one record by itself first, and waits for
 its acknowledgement. Java's first third is not counted: a JVM compiles for the first seconds. Slow
 clients get fewer records, so that a run takes some seconds; the others two million or 400 MB.
 """
@@ -22,14 +22,16 @@ from importlib.util import find_spec
 from itertools import product
 from types import MappingProxyType
 
-from ..clients.client_process import run_client
-from ..clients.defaults.programs import LIBRDKAFKA, built, missing
-from ..clients.load import Load
+from ..harness.loads.client_process import run_client
+from ..harness.loads.defaults.programs import LIBRDKAFKA, built, missing
+from ..harness.loads.load import Load
+from ..harness.measurement_error import MeasurementError
+from ..harness.targets.target import RunningTarget, Target
 from ..page_cache import drop_page_cache, fill_page_cache, write_back
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from .old_data import has_no_tier, knows_its_disk, wait_until_local_is_small
+from .client_runs import partition_words, record_cpu_before, size_words
+from .tiered.old_data import has_no_tier, knows_its_disk, wait_until_local_is_small
 
 PRODUCE = "produce"
 CONSUME = "consume"
@@ -112,13 +114,12 @@ class Shape:
     @property
     def case(self) -> Case:
         """The case; a tiered one has the same name as the hot one, and is shown next to it."""
-        size = self.record_bytes
         # Producing does not depend on the loop that reads.
         client = "confluent-kafka" if self.client == POLL and self.direction == PRODUCE else ""
         parts = [
             f"{self.direction} {client or self.client}",
-            f"{size // _KIB} KiB records" if size % _KIB == 0 else f"{size} B records",
-            "1 partition" if self.partitions == 1 else f"{self.partitions} partitions",
+            f"{size_words(self.record_bytes)} records",
+            partition_words(self.partitions),
         ]
         parts += [COLD] if self.place == COLD else []
         return Case(", ".join(parts), tiered=self.place == TIER)
@@ -212,7 +213,7 @@ def _cannot(target: Target, shape: Shape) -> str | None:
         return "tansu closes the connection when franz-go asks for its ApiVersions"
     is_spread = shape.direction == PRODUCE and shape.partitions > 1
     if is_spread and "durable" not in target.capabilities:
-        return f"{target.name} does not tell how many records its partitions have"
+        return f"{target.name} does not report how many records its partitions have"
     if shape.place == TIER:
         return has_no_tier(target)
     if shape.place == COLD:
@@ -227,7 +228,7 @@ def _shape_of(case: Case) -> Shape:
 
 
 def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
-    from ..clients.admin import end_offsets, ends_at, fresh_topic
+    from ..harness.requests.admin import end_offsets, ends_at, fresh_topic
 
     config = target.topic_config(tiered=False)
     with fresh_topic(target.bootstrap, config, load.partitions) as topic:
@@ -253,7 +254,7 @@ def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder
 
 def _kept_topic(target: RunningTarget, load: Load, tiered: bool) -> str:
     """The topic with these records, filled by librdkafka unless an earlier run did so."""
-    from ..clients.admin import create_topic, delete_topic, ends_at, led_partitions
+    from ..harness.requests.admin import create_topic, delete_topic, ends_at, led_partitions
 
     kind = "tiered" if tiered else "local"
     topic = f"defaults-{load.records}-{load.record_bytes}-{load.partitions}-{kind}"
@@ -281,9 +282,7 @@ def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: 
     """Run the client, and measure what it and the broker use."""
     client = CLIENTS[shape.client]
     order = (shape.direction, "--bootstrap", target.bootstrap, "--topic", topic)
-    used = target.usage()
-    if used is not None:
-        recorder.figure("broker_cpu_before_s", used.cpu_seconds)
+    record_cpu_before(target, recorder)
     with recorder.usage(target, nbytes=load.total_bytes):
         result = run_client(
             f"defaults.{client.module}", *client.arguments, *order, *load.arguments()

@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..clients.client_process import start_client
-from ..observed_process import ObservedProcess
+from ..harness.loads.client_process import start_client
+from ..harness.processes.observed_process import ObservedProcess
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import RunningTarget, Target
 from .hostile_silent import SILENT_CASES, SilentCase, measure_silent, status_port, wait_until_begun
 
 _SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 20.0}
@@ -75,8 +75,8 @@ class Hostile:
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        from ..clients.admin import create_topic
-        from ..clients.attacks import TOPIC
+        from ..harness.loads.hostile.attacks import TOPIC
+        from ..harness.requests.admin import create_topic
 
         if isinstance(case, SilentCase):
             measure_silent(case, target, recorder, scale)
@@ -96,10 +96,14 @@ def _attack(case: AttackCase, target: RunningTarget, recorder: Recorder, scale: 
     seconds = _SECONDS[scale]
     outlasts = str(seconds + _PATIENCE_S + _STOP_BESIDE)
     lasting = ("--bootstrap", target.bootstrap, "--seconds", outlasts)
-    with start_client("hostile", case.attack, *lasting, "--weight", str(_WEIGHT[scale])) as hostile:
+    with start_client(
+        "hostile.hostile", case.attack, *lasting, "--weight", str(_WEIGHT[scale])
+    ) as hostile:
         wait_until_begun(hostile)
         waited = ("--seconds", str(seconds), "--patience", str(_PATIENCE_S))
-        with start_client("bystander", "--bootstrap", target.bootstrap, *waited) as bystander:
+        with start_client(
+            "hostile.bystander", "--bootstrap", target.bootstrap, *waited
+        ) as bystander:
             result = bystander.result(seconds + 2 * _PATIENCE_S + _STOP_BESIDE)
         result.record_into(recorder.histogram("waited"))
         recorder.figure("unanswered_count", result.figures["unanswered"])

@@ -1,9 +1,9 @@
 """Attacks of the scenario `hostile` that hold something by doing little or nothing.
 
 200 connections announce, dawdle, do not read, or wait. Beside them work clients of every kind
-(`../clients/healthy.py`), first alone and then during the attack. The measurements are what these
+(`healthy.py`), first alone and then during the attack. The measurements are what these
 wait at worst, what failed, which acknowledged records are not in the log, and the broker's memory
-and CPU. Nothing may fail or be lost; see docs/limits.md for who pays instead.
+and CPU. Nothing may fail or be lost; see docs/limits.md for what is slowed instead.
 """
 
 import time
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from ..clients.client_process import ClientError, ClientProcess, ClientResult, start_client
-from ..observed_process import ObservedProcess
-from ..probe import free_port
+from ..harness.loads.client_process import ClientError, ClientProcess, ClientResult, start_client
+from ..harness.processes.observed_process import ObservedProcess
+from ..harness.requests.probe import free_port
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Scale
-from ..target import RunningTarget, Target
 
 _SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 8.0, Scale.FULL: 30.0}
 _ALONE_S = {Scale.SMOKE: 0.5, Scale.SMALL: 3.0, Scale.FULL: 5.0}
@@ -93,9 +93,9 @@ def measure_silent(
 
 
 def _prepare(case: SilentCase, target: RunningTarget, weight: float) -> None:
-    from ..clients.admin import create_topic
-    from ..clients.healthy import TOPICS
-    from ..clients.silent_attacks import IDLE_TOPIC
+    from ..harness.loads.hostile.healthy import TOPICS
+    from ..harness.loads.hostile.silent_attacks import IDLE_TOPIC
+    from ..harness.requests.admin import create_topic
 
     for topic in (*TOPICS, IDLE_TOPIC):
         create_topic(target.bootstrap, topic, _KEPT)
@@ -106,8 +106,8 @@ def _prepare(case: SilentCase, target: RunningTarget, weight: float) -> None:
 
 def _wide(target: RunningTarget, weight: float) -> None:
     """A topic of many partitions, so that metadata is large."""
-    from ..clients.admin import create_topic
-    from ..clients.attack import many
+    from ..harness.loads.hostile.attack import many
+    from ..harness.requests.admin import create_topic
 
     partitions = many(_WIDE_PARTITIONS, weight)
     create_topic(target.bootstrap, _WIDE_TOPIC, partitions=partitions)
@@ -118,10 +118,10 @@ def _packed(target: RunningTarget, weight: float) -> None:
     from ...clients.record.batch import Record
     from ...clients.record.builder import build_batch
     from ...clients.record.compression import CompressionType
-    from ..clients.admin import create_topic
-    from ..clients.healthy import Producing
-    from ..clients.silent_attacks import PACKED_AT_MS, PACKED_TOPIC, packed_records
-    from ..wire import Wire
+    from ..harness.loads.hostile.healthy import Producing
+    from ..harness.loads.hostile.silent_attacks import PACKED_AT_MS, PACKED_TOPIC, packed_records
+    from ..harness.requests.admin import create_topic
+    from ..harness.requests.wire import Wire
 
     create_topic(target.bootstrap, PACKED_TOPIC, _KEPT)
     count = packed_records(weight)
@@ -152,7 +152,7 @@ def _attacker(case: SilentCase, target: RunningTarget, scale: Scale) -> ClientPr
     """The attack; it is ended with its context."""
     lasting = _SECONDS[scale] + 2 * _PATIENCE_S + _ENDS_WITHIN_S
     return start_client(
-        "hostile",
+        "hostile.hostile",
         case.attack,
         *("--bootstrap", _address(case.door, target)),
         *("--seconds", str(lasting), "--weight", str(_WEIGHT[scale])),
@@ -170,7 +170,7 @@ def _healthy(case: SilentCase, target: RunningTarget, seconds: float) -> ClientP
     assert target.node is not None
     probing = ("--status", _address("status", target)) if case.door == "status" else ()
     return start_client(
-        "healthy",
+        "hostile.healthy",
         *("--bootstrap", target.bootstrap, "--sasl", target.node.sasl_bootstrap),
         *("--seconds", str(seconds), "--patience", str(_PATIENCE_S)),
         *probing,

@@ -7,11 +7,12 @@ the start and of their creation does not count: the measurement begins after a p
 import time
 from collections.abc import Sequence
 
-from ..partition_load import create_topics
+from ..harness.loads.partition_load import create_topics
+from ..harness.measurement_error import MeasurementError
+from ..harness.requests.wire import Wire
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from ..wire import Wire
 
 PARTITIONS = 100
 _SETTLE_S = {Scale.SMOKE: 1.0, Scale.SMALL: 1.0, Scale.FULL: 10.0}
@@ -51,6 +52,13 @@ class Idle:
         later_s, resident = used(target)
         recorder.figure("resident_mib", resident / MEBIBYTE)
         recorder.figure("idle_cpu_s_per_minute", (later_s - cpu_s) / seconds * 60)
+
+
+def cannot_restart(target: Target) -> str | None:
+    """The reason why a target's restarts cannot be measured; None if they can."""
+    if not {"start", "usage"} <= target.capabilities:
+        return "it cannot be started and observed from here"
+    return None if "durable" in target.capabilities else "it keeps nothing across a restart"
 
 
 def used(target: RunningTarget) -> tuple[float, int]:

@@ -14,18 +14,18 @@ Producer and consumer are separate processes that use librdkafka.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..clients.client_process import run_client, start_client
-from ..clients.steady import SteadyLoad
+from ..harness.loads.steady import SteadyLoad
+from ..harness.measurement_error import MeasurementError
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
+from .client_runs import measure_latency
 
 _LOW = "low rate, end to end"
 _STEADY = "steady 5 MB/s, acks=all"
 _SEGMENT_BYTES = 4 << 20
 # A smoke test runs on a busy machine, and copying must begin within this time.
 _SECONDS = {Scale.SMOKE: 3.0, Scale.SMALL: 1.5, Scale.FULL: 8.0}
-_TAIL_PATIENCE_S = 60.0
 
 
 def _load(case: Case, scale: Scale) -> SteadyLoad:
@@ -56,19 +56,12 @@ class Latency:
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        from ..clients.admin import fresh_topic
+        from ..harness.requests.admin import fresh_topic
 
         load = _load(case, scale)
         config = target.topic_config(case.tiered)
         with fresh_topic(target.bootstrap, {**config, **_small_segments(config)}) as topic:
-            order = ("--bootstrap", target.bootstrap, "--topic", topic, *load.arguments())
-            with start_client("tail_consumer", *order) as tail:
-                with recorder.usage(target, nbytes=load.records * load.record_bytes):
-                    acknowledged = run_client("steady_load", *order)
-                    read = tail.result(_TAIL_PATIENCE_S)
-            acknowledged.record_into(recorder.histogram("produce"))
-            read.record_into(recorder.histogram("end_to_end"))
-            recorder.figure("sender_behind_ms", acknowledged.figures["sender_behind_ms"])
+            measure_latency(load, target, topic, recorder)
             if case.tiered and not target.bytes_in_tier(topic):
                 raise MeasurementError("nothing was copied to the tier meanwhile")
 

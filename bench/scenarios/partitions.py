@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..partition_load import (
+from ..harness.loads.partition_load import (
     SpreadTopic,
     create_topics,
     fetch_everything,
@@ -19,11 +19,11 @@ from ..partition_load import (
     produce_everywhere,
     produce_requests,
 )
+from ..harness.requests.wire import Wire, all_topics
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from ..wire import Wire, WireError, all_topics
-from .idle import used
+from .idle import cannot_restart, used
 
 _RECORDS, _RECORD_BYTES = 10, 100
 _TIMESTAMP_MS = 1_750_000_000_000
@@ -63,10 +63,8 @@ class Partitions:
         return Plan(0, 1, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:
-        if not {"start", "usage"} <= target.capabilities:
-            return "it cannot be started and observed from here"
-        if "durable" not in target.capabilities:
-            return "it keeps nothing across a restart"
+        if (reason := cannot_restart(target)) is not None:
+            return reason
         assert isinstance(case, ManyPartitions)
         if case.others_need_minutes and target.name != "tierlog":
             return f"{case.name} take minutes there: use --scale full"
@@ -75,19 +73,16 @@ class Partitions:
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         assert isinstance(case, ManyPartitions)
         target.start()
-        try:
-            with Wire(target.bootstrap) as wire:
-                topics = _create(wire, case.partitions, target, recorder)
-                _ask_metadata(wire, recorder, scale)
-                size = _produce(wire, topics, recorder)
-                _fetch(wire, topics, size, recorder, scale)
-                _, resident = used(target)
-                recorder.figure("resident_mib", resident / MEBIBYTE)
-            _restart(target, recorder)
-            with Wire(target.bootstrap) as wire:
-                fetch_everything(wire, topics, size)
-        except WireError as error:
-            raise MeasurementError(str(error)) from error
+        with Wire(target.bootstrap) as wire:
+            topics = _create(wire, case.partitions, target, recorder)
+            _ask_metadata(wire, recorder, scale)
+            size = _produce(wire, topics, recorder)
+            _fetch(wire, topics, size, recorder, scale)
+            _, resident = used(target)
+            recorder.figure("resident_mib", resident / MEBIBYTE)
+        _restart(target, recorder)
+        with Wire(target.bootstrap) as wire:
+            fetch_everything(wire, topics, size)
 
 
 def _create(

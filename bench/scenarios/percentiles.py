@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..recorder import Recorder
 
 if TYPE_CHECKING:
-    from ..chaos.acknowledged import Acknowledged
+    from ..harness.checker.acknowledged import Acknowledged
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

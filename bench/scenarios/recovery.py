@@ -10,12 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..acknowledged_load import AcknowledgedLoad
-from ..partition_load import create_topics
+from ..harness.loads.acknowledged_load import AcknowledgedLoad
+from ..harness.loads.partition_load import create_topics
+from ..harness.requests.wire import Wire, topic_id
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from ..wire import Wire, WireError, topic_id
 from .idle import used
 
 _LOAD_S = 120.0
@@ -62,12 +62,6 @@ class Recovery:
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         assert isinstance(case, Crash)
         target.start()
-        try:
-            self._crash_and_recover(case, target, recorder)
-        except WireError as error:
-            raise MeasurementError(str(error)) from error
-
-    def _crash_and_recover(self, case: Crash, target: RunningTarget, recorder: Recorder) -> None:
         with Wire(target.bootstrap) as wire:
             topics = create_topics(wire, case.partitions, target.topic_config(case.tiered))
         with AcknowledgedLoad(target.bootstrap, topics, case.records_a_batch) as load:

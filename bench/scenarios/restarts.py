@@ -12,18 +12,19 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ..partition_load import create_topics
+from ..harness.loads.partition_load import create_topics
+from ..harness.measurement_error import MeasurementError
+from ..harness.requests.wire import Wire, topic_id
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from ..wire import Wire, WireError, topic_id
-from .idle import used
+from .idle import cannot_restart, used
 
 _MEGABYTE = 10**6
 _METADATA_LOG = "__cluster_metadata-0"
 _PROPERTIES = {
     # Little between two snapshots, and a short history of them: what grows without end is to be
-    # told from what only grows up to these limits.
+    # distinguished from what only grows up to these limits.
     "metadata.log.max.record.bytes.between.snapshots": "2097152",
     "metadata.max.retention.bytes": "8388608",
 }
@@ -67,25 +68,18 @@ class Restarts:
         return Plan(0, 1, "run", expected_seconds=_EXPECTED_S[scale], properties=_PROPERTIES)
 
     def refuses(self, case: Case, target: Target) -> str | None:
-        if not {"start", "usage"} <= target.capabilities:
-            return "it cannot be started and observed from here"
-        if "durable" not in target.capabilities:
-            return "it keeps nothing across a restart"
-        return None
+        return cannot_restart(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         assert isinstance(case, Restarted)
         target.start()
-        try:
-            with Wire(target.bootstrap) as wire:
-                topics = create_topics(wire, case.partitions, target.topic_config(tiered=False))
-            starts = [_restarted(target) for _ in range(case.restarts)]
-            with Wire(target.bootstrap) as wire:
-                for topic in topics:
-                    if topic_id(wire, topic.name) != topic.topic_id:
-                        raise MeasurementError(f"{topic.name} is another topic now.")
-        except WireError as error:
-            raise MeasurementError(str(error)) from error
+        with Wire(target.bootstrap) as wire:
+            topics = create_topics(wire, case.partitions, target.topic_config(tiered=False))
+        starts = [_restarted(target) for _ in range(case.restarts)]
+        with Wire(target.bootstrap) as wire:
+            for topic in topics:
+                if topic_id(wire, topic.name) != topic.topic_id:
+                    raise MeasurementError(f"{topic.name} is another topic now.")
         _record(starts, recorder)
 
 
@@ -116,19 +110,19 @@ def _record(starts: Sequence[_Start], recorder: Recorder) -> None:
     first, last = starts[:few], starts[-few:]
     half = len(starts) // 2
     for name, some in (("first", first), ("last", last)):
-        recorder.figure(f"{name}_start_s", median(each.seconds for each in some))
-        recorder.figure(f"{name}_start_cpu_s", median(each.cpu_seconds for each in some))
+        recorder.figure(f"{name}_start_s", median(start.seconds for start in some))
+        recorder.figure(f"{name}_start_cpu_s", median(start.cpu_seconds for start in some))
         recorder.figure(
-            f"{name}_resident_mib", median(each.resident_bytes for each in some) / MEBIBYTE
+            f"{name}_resident_mib", median(start.resident_bytes for start in some) / MEBIBYTE
         )
         recorder.figure(
-            f"{name}_metadata_mb", median(each.metadata_bytes for each in some) / _MEGABYTE
+            f"{name}_metadata_mb", median(start.metadata_bytes for start in some) / _MEGABYTE
         )
     # What grows without end has its worst value in the second half, and a worse one than before.
     for name, some in (("first_half", starts[:half]), ("second_half", starts[half:])):
-        recorder.figure(f"worst_of_{name}_cpu_s", max(each.cpu_seconds for each in some))
+        recorder.figure(f"worst_of_{name}_cpu_s", max(start.cpu_seconds for start in some))
         recorder.figure(
-            f"worst_of_{name}_metadata_mb", max(each.metadata_bytes for each in some) / _MEGABYTE
+            f"worst_of_{name}_metadata_mb", max(start.metadata_bytes for start in some) / _MEGABYTE
         )
     recorder.figure("snapshots_count", starts[-1].snapshots)
 

@@ -1,7 +1,7 @@
 """The cost of a request: produce requests with one record, and empty fetches.
 
 Small requests show the broker's overhead, which large batches hide. They are sent over a plain
-socket, so that the client is not the bottleneck (`clients/raw_requests.py`); the key figure is the
+socket, so that the client is not the bottleneck (`raw_requests.py`); the key figure is the
 number of requests per CPU second of the broker. With one in flight, each request wakes the broker
 and each response the client; with 64, the broker may handle several at once.
 """
@@ -9,10 +9,12 @@ and each response the client; with 64, the broker may handle several at once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..clients.client_process import run_client
+from ..harness.loads.client_process import run_client
+from ..harness.measurement_error import MeasurementError
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
+from .client_runs import record_cpu_before
 
 _MANY = 64
 _REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 6_000, Scale.FULL: 15_000}
@@ -62,14 +64,12 @@ class SmallRequests:
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        from ..clients.admin import ends_at, fresh_topic
+        from ..harness.requests.admin import ends_at, fresh_topic
 
         kind = _KINDS[case.name]
         requests = _REQUESTS[scale] * (1 if kind.in_flight == 1 else 3)
         with fresh_topic(target.bootstrap, target.topic_config(False)) as topic:
-            used = target.usage()
-            if used is not None:
-                recorder.figure("broker_cpu_before_s", used.cpu_seconds)
+            record_cpu_before(target, recorder)
             order = (kind.kind, "--bootstrap", target.bootstrap, "--topic", topic)
             load = ("--requests", str(requests), "--in-flight", str(kind.in_flight))
             with recorder.usage(target, requests=requests):

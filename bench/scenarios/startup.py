@@ -7,9 +7,9 @@ not count. CPU seconds are the reliable figure on a busy machine.
 
 from collections.abc import Sequence
 
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale
-from ..target import RunningTarget, Target
 
 _REPEATS = {Scale.SMOKE: 1, Scale.SMALL: 3, Scale.FULL: 7}
 _SECONDS_A_START = 2.6

@@ -27,14 +27,15 @@ from ...clients.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ..clients.client_process import start_client
-from ..clients.steady import SteadyLoad
-from ..partition_load import create_topics
-from ..probe import free_port
+from ..harness.loads.client_process import start_client
+from ..harness.loads.partition_load import create_topics
+from ..harness.loads.steady import SteadyLoad
+from ..harness.measurement_error import MeasurementError
+from ..harness.requests.probe import free_port
+from ..harness.requests.wire import Wire, WireError
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from ..wire import Wire, WireError
 
 _COMMITTED_PARTITIONS = 100
 _SECONDS = {Scale.SMOKE: 8.0, Scale.SMALL: 30.0, Scale.FULL: 120.0}
@@ -83,12 +84,9 @@ class StatusPage:
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         assert isinstance(case, ManyGroups)
         target.start()
-        try:
-            with Wire(target.bootstrap) as wire:
-                create_topics(wire, case.partitions, target.topic_config(tiered=False))
-                _commit(wire, case.groups)
-        except WireError as error:
-            raise MeasurementError(str(error)) from error
+        with Wire(target.bootstrap) as wire:
+            create_topics(wire, case.partitions, target.topic_config(tiered=False))
+            _commit(wire, case.groups)
         load = SteadyLoad(_RECORDS_A_SECOND, _RECORD_BYTES, _SECONDS[scale])
         order = ("--bootstrap", target.bootstrap, "--topic", "spread-0", *load.arguments())
         page = OpenPage(_port())
@@ -133,7 +131,7 @@ def _commit(wire: Wire, groups: int) -> None:
 
 
 def _refused(answer: OffsetCommitResponse) -> ErrorCode:
-    return ErrorCode(max(each.error_code for each in answer.topics[0].partitions))
+    return ErrorCode(max(partition.error_code for partition in answer.topics[0].partitions))
 
 
 class OpenPage:

@@ -9,7 +9,7 @@ All cases share a broker, and each pass measures all of them. The uncounted pass
 warm-up: a JVM keeps compiling for some gigabytes, in which its CPU per gigabyte falls by half or
 more, while ours stays the same. `broker_cpu_before_s` shows how much CPU the broker had used before
 a run, so that a reader can judge this. Java's clients warm up within each run
-(`clients/java_perf.py`).
+(`java_perf.py`).
 
 Consumed records were produced before, through librdkafka, to a topic that is kept for all passes
 (except at `full`, where there would be too many topics), and are read into the page cache before
@@ -21,19 +21,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ..clients.client_process import run_client
-from ..clients.load import Load
+from ..harness.loads.load import Load
+from ..harness.targets.target import RunningTarget, Target
 from ..page_cache import fill_page_cache, write_back
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import RunningTarget, Target
+from .client_runs import fill_topic, partition_words, run_load, size_words
 
 PRODUCE = "produce"
 CONSUME = "consume"
 LIBRDKAFKA = "librdkafka"
 JAVA = "Java"
 OWN = "own client"
-_MODULES = {LIBRDKAFKA: "librdkafka_load", JAVA: "java_perf", OWN: "own_load"}
+MODULES = {LIBRDKAFKA: "librdkafka_load", JAVA: "java_perf", OWN: "own_load"}
 
 _KIB = 1024
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
@@ -77,9 +77,9 @@ class Shape:
         """The case, with a name that lists everything but the defaults."""
         parts = [
             f"{self.direction} {self.client}",
-            f"{_size(self.record_bytes)} records",
-            "1 partition" if self.partitions == 1 else f"{self.partitions} partitions",
-            f"{_size(self.batch_bytes)} batches",
+            f"{size_words(self.record_bytes)} records",
+            partition_words(self.partitions),
+            f"{size_words(self.batch_bytes)} batches",
         ]
         parts += [self.codec] if self.codec != "none" else []
         parts += [f"acks={self.acks}"] if self.acks != "all" else []
@@ -100,10 +100,6 @@ class Shape:
             codec=self.codec,
             acks=self.acks,
         )
-
-
-def _size(nbytes: int) -> str:
-    return f"{nbytes // _KIB} KiB" if nbytes % _KIB == 0 else f"{nbytes} B"
 
 
 def _smoke() -> Iterator[Shape]:
@@ -172,11 +168,11 @@ class Throughput:
         if case.tiered and "tier" not in target.capabilities:
             return f"{target.name} has no remote tier"
         if case.name.startswith(f"{PRODUCE} {JAVA}") and "durable" not in target.capabilities:
-            return f"{target.name} does not tell how many records it has, nor does Java's tool"
+            return f"{target.name} does not report how many records it has, nor does Java's tool"
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        from ..clients.admin import delete_topic
+        from ..harness.requests.admin import delete_topic
 
         shape = next(shape for shape in _SHAPES[scale]() if shape.case == case)
         load = shape.load(scale)
@@ -202,7 +198,7 @@ def produce(
     options: Sequence[str] = (),
 ) -> None:
     """Produce a load to a new topic, with more options of the client."""
-    from ..clients.admin import fresh_topic
+    from ..harness.requests.admin import fresh_topic
 
     config = target.topic_config(shape.tiered)
     with fresh_topic(target.bootstrap, config, load.partitions) as topic:
@@ -217,7 +213,7 @@ def consume(
     options: Sequence[str] = (),
 ) -> None:
     """Consume a load, which is produced first if missing, with more options of the client."""
-    from ..clients.admin import create_topic, delete_topic, holds, led_partitions
+    from ..harness.requests.admin import create_topic, delete_topic, holds, led_partitions
 
     topic = kept_topic(load)
     if not holds(target.bootstrap, topic, load.records, load.partitions):
@@ -226,8 +222,7 @@ def consume(
             delete_topic(target.bootstrap, topic)
         config = target.topic_config(shape.tiered)
         create_topic(target.bootstrap, topic, config, partitions=load.partitions)
-        filling = ("produce", "--bootstrap", target.bootstrap, "--topic", topic)
-        run_client("librdkafka_load", *filling, *load.arguments())
+        fill_topic(target.bootstrap, topic, load)
     _run(shape, load, target, topic, recorder, options)
 
 
@@ -244,15 +239,7 @@ def _run(
     write_back()
     if shape.direction == CONSUME and target.node is not None:
         fill_page_cache(target.directory, topic)
-    used = target.usage()
-    if used is not None:
-        recorder.figure("broker_cpu_before_s", used.cpu_seconds)
-    order = (shape.direction, "--bootstrap", target.bootstrap, "--topic", topic)
-    with recorder.usage(target, nbytes=load.total_bytes):
-        result = run_client(_MODULES[shape.client], *order, *options, *load.arguments())
-    seconds = result.figures["seconds"]
-    recorder.figure("mb_per_s", load.total_bytes / seconds / 1e6)
-    recorder.figure("records_per_s", load.records / seconds)
+    run_load((MODULES[shape.client], shape.direction), load, target, topic, recorder, options)
 
 
 SCENARIO: Scenario = Throughput()

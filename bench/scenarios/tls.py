@@ -1,19 +1,19 @@
 """Producing and consuming over TLS: MB/s and the broker's CPU seconds per gigabyte.
 
 The loads are those of `throughput.py`, over a listener of security protocol SSL: TLS 1.3 with
-AES-256-GCM and one certificate for all brokers (`../tls/`). Each run first checks that the broker
-speaks this. The filling of a topic that is consumed goes through the listener without TLS and is
-not measured. A JVM compiles its cipher in some gigabytes, as it does the rest: see
+AES-256-GCM and one certificate for all brokers (`tls_identity.py`). Each run first checks that the
+broker speaks this. The filling of a topic that is consumed goes through the listener without TLS
+and is not measured. A JVM compiles its cipher in some gigabytes, as it does the rest: see
 `broker_cpu_before_s`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..harness.peers.tls_check import check_cipher
+from ..harness.targets.target import RunningTarget, Target
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import RunningTarget, Target
-from ..tls.check import check_cipher
 from .throughput import CONSUME, JAVA, LIBRDKAFKA, PRODUCE, Shape, consume, produce
 
 _KIB = 1024

@@ -14,20 +14,20 @@ brokers with few partitions, followers and readers together). After `--write`, r
 import argparse
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy
 
 from ..figures import ResultsError
-from ..scenario import Scale
-from ..scenarios.sizing import SCENARIO as SIZING
 from .costs import MEASURED, Costs
 from .model import DEATH_HINT_S
-from .runs import IdleRun, LoadRun, read_runs
+from .runs import RUNS, IdleRun, LoadRun, read_runs
+
+R = TypeVar("R", IdleRun, LoadRun)
 
 _NODES = 3
 _KIB_A_MIB = 1024
@@ -46,7 +46,7 @@ def solve(names: Sequence[str], equations: Sequence[Equation]) -> dict[str, floa
     left = list(names)
     while left:
         columns = [names.index(name) for name in left]
-        usable = [each for each in equations if each.measured > 0]
+        usable = [equation for equation in equations if equation.measured > 0]
         rows = [[each.often[at] / each.measured for at in columns] for each in usable]
         solution = numpy.linalg.lstsq(numpy.array(rows), numpy.ones(len(rows)), rcond=None)[0]
         least = min(range(len(left)), key=lambda at: float(solution[at]))
@@ -57,83 +57,74 @@ def solve(names: Sequence[str], equations: Sequence[Equation]) -> dict[str, floa
     return dict.fromkeys(names, 0.0)
 
 
+def _fitted_to(
+    runs: Iterable[R],
+    names: Sequence[str],
+    measured: Callable[[R], float],
+    often: Callable[[R], tuple[float, ...]],
+) -> dict[str, float]:
+    """The unknowns of an equation for each run."""
+    return solve(names, [Equation(measured(run), often(run)) for run in runs])
+
+
 def idle_costs(runs: Sequence[IdleRun]) -> dict[str, float]:
     """The constants that idle clusters show."""
     plain = [run for run in runs if not run.tiered]
-    costs = solve(
-        ("broker_mib", "led_kib", "followed_kib", "elsewhere_kib"),
-        [
-            Equation(
-                run.figures["resident_mib"],
-                (1.0, *(each / _KIB_A_MIB for each in (run.led, run.followed, run.elsewhere))),
-            )
-            for run in plain
-        ],
-    )
-    costs |= solve(
-        ("idle_broker_ms", "idle_replica_ms", "idle_fetcher_ms"),
-        [
-            Equation(
-                run.figures["idle_cpu_s_per_minute"] / 60 * 1000,
-                (1.0, run.led * (run.replicas - 1) + run.followed, run.fetchers),
-            )
-            for run in plain
-        ],
-    )
-    costs |= solve(
-        ("files", "files_per_segment"),
-        [
-            Equation(
-                run.figures["open_files"] - 2 * (run.brokers - 1), (1.0, run.led + run.followed)
-            )
-            for run in plain
-        ],
-    )
-    costs |= solve(
-        ("metadata_bytes", "metadata_bytes_per_replica"),
-        [
-            Equation(
-                run.figures["metadata_mb"] * 1e6,
-                (run.partitions, run.partitions * run.replicas),
-            )
-            for run in plain
-            if run.partitions
-        ],
-    )
-    return costs | _times(plain)
-
-
-def _times(runs: Sequence[IdleRun]) -> dict[str, float]:
-    few = [run for run in runs if run.brokers == _NODES]
-    costs = solve(
-        ("start_s", "start_ms_per_replica"),
-        [Equation(run.figures["restart_s"], (1.0, (run.led + run.followed) / 1000)) for run in few],
-    )
-    costs |= solve(
-        ("failover_ms_per_partition",),
-        [
-            Equation(
-                (run.figures["failover_s"] - DEATH_HINT_S) * 1000,
-                (run.figures["failover_partitions_count"],),
-            )
-            for run in few
-            if "failover_s" in run.figures
-        ],
-    )
-    return costs
+    few = [run for run in plain if run.brokers == _NODES]
+    return {
+        **_fitted_to(
+            plain,
+            ("broker_mib", "led_kib", "followed_kib", "elsewhere_kib"),
+            lambda run: run.figures["resident_mib"],
+            lambda run: (
+                1.0,
+                run.led / _KIB_A_MIB,
+                run.followed / _KIB_A_MIB,
+                run.elsewhere / _KIB_A_MIB,
+            ),
+        ),
+        **_fitted_to(
+            plain,
+            ("idle_broker_ms", "idle_replica_ms", "idle_fetcher_ms"),
+            lambda run: run.figures["idle_cpu_s_per_minute"] / 60 * 1000,
+            lambda run: (1.0, run.led * (run.replicas - 1) + run.followed, run.fetchers),
+        ),
+        **_fitted_to(
+            plain,
+            ("files", "files_per_segment"),
+            lambda run: run.figures["open_files"] - 2 * (run.brokers - 1),
+            lambda run: (1.0, run.led + run.followed),
+        ),
+        **_fitted_to(
+            (run for run in plain if run.partitions),
+            ("metadata_bytes", "metadata_bytes_per_replica"),
+            lambda run: run.figures["metadata_mb"] * 1e6,
+            lambda run: (run.partitions, run.partitions * run.replicas),
+        ),
+        **_fitted_to(
+            few,
+            ("start_s", "start_ms_per_replica"),
+            lambda run: run.figures["restart_s"],
+            lambda run: (1.0, (run.led + run.followed) / 1000),
+        ),
+        **_fitted_to(
+            (run for run in few if "failover_s" in run.figures),
+            ("failover_ms_per_partition",),
+            lambda run: (run.figures["failover_s"] - DEATH_HINT_S) * 1000,
+            lambda run: (run.figures["failover_partitions_count"],),
+        ),
+    }
 
 
 def load_costs(runs: Sequence[LoadRun], idle: Mapping[str, float]) -> dict[str, float]:
     """The constants that loads show, given those of idle clusters."""
     nothing = idle["idle_broker_ms"] / 1000
-    single = [run for run in runs if run.replicas == 1 and not run.readers]
     several = [run for run in runs if run.replicas > 1 and not run.readers]
-    costs = solve(
+    costs = _fitted_to(
+        (run for run in runs if run.replicas == 1 and not run.readers),
         ("batch_us", "produced_gb_s"),
-        [
-            Equation(run.figures["leader_cores"] - nothing, (run.batches / 1e6, run.gigabytes))
-            for run in single
-        ],
+        lambda run: run.figures["leader_cores"] - nothing,
+        lambda run: (run.batches / 1e6, run.gigabytes),
     )
 
     def rest(run: LoadRun) -> float:
@@ -141,34 +132,29 @@ def load_costs(runs: Sequence[LoadRun], idle: Mapping[str, float]) -> dict[str, 
         produced = run.batches * costs["batch_us"] / 1e6 + run.gigabytes * costs["produced_gb_s"]
         return run.figures["leader_cores"] - nothing - produced
 
-    answered = [(run, run.figures["answered_per_s"], run.gigabytes) for run in runs]
-    costs |= solve(
-        ("read_us", "read_gb_s"),
-        [
-            Equation(rest(run), (fetches / 1e6, gigabytes * run.readers))
-            for run, fetches, gigabytes in answered
-            if run.replicas == 1 and run.readers
-        ],
-    )
-    costs |= solve(
-        ("fetch_answered_us", "replicated_gb_s"),
-        [
-            Equation(rest(run), (fetches / 1e6, gigabytes * (run.replicas - 1)))
-            for run, fetches, gigabytes in answered
-            if run.replicas > 1 and not run.readers
-        ],
-    )
-    costs |= solve(
-        ("fetch_us", "followed_gb_s"),
-        [
-            Equation(
-                run.figures["follower_cores"] - nothing,
-                (run.figures["answered_per_s"] / (run.replicas - 1) / 1e6, run.gigabytes),
-            )
-            for run in several
-        ],
-    )
-    return costs | {"fetch_ms": _fetch_ms(several), "busy_mib": _busy_mib(runs, idle)}
+    return {
+        **costs,
+        **_fitted_to(
+            (run for run in runs if run.replicas == 1 and run.readers),
+            ("read_us", "read_gb_s"),
+            rest,
+            lambda run: (run.figures["answered_per_s"] / 1e6, run.gigabytes * run.readers),
+        ),
+        **_fitted_to(
+            several,
+            ("fetch_answered_us", "replicated_gb_s"),
+            rest,
+            lambda run: (run.figures["answered_per_s"] / 1e6, run.gigabytes * (run.replicas - 1)),
+        ),
+        **_fitted_to(
+            several,
+            ("fetch_us", "followed_gb_s"),
+            lambda run: run.figures["follower_cores"] - nothing,
+            lambda run: (run.figures["answered_per_s"] / (run.replicas - 1) / 1e6, run.gigabytes),
+        ),
+        "fetch_ms": _fetch_ms(several),
+        "busy_mib": _busy_mib(runs, idle),
+    }
 
 
 def _fetch_ms(runs: Sequence[LoadRun]) -> float:
@@ -192,13 +178,11 @@ def tier_costs(runs: Sequence[IdleRun], plain: Mapping[str, float]) -> dict[str,
         kib = run.led * plain["led_kib"] + run.followed * plain["followed_kib"]
         return plain["broker_mib"] + kib / _KIB_A_MIB
 
-    return solve(
+    return _fitted_to(
+        (run for run in runs if run.tiered),
         ("tier_mib", "tiered_kib"),
-        [
-            Equation(run.figures["resident_mib"] - without_tier(run), (1.0, run.led / _KIB_A_MIB))
-            for run in runs
-            if run.tiered
-        ],
+        lambda run: run.figures["resident_mib"] - without_tier(run),
+        lambda run: (1.0, run.led / _KIB_A_MIB),
     )
 
 
@@ -206,10 +190,10 @@ def fitted(directory: Path) -> dict[str, float]:
     """All constants that a results folder shows. Raises ResultsError if it has not all cases."""
     idle_runs, loads = read_runs(directory)
     there = {(run.name, run.tiered) for run in idle_runs} | {(run.name, False) for run in loads}
-    for case in SIZING.cases(Scale.SMALL):
-        if (case.name, case.tiered) not in there:
+    for run in RUNS:
+        if (run.name, isinstance(run, IdleRun) and run.tiered) not in there:
             raise ResultsError(
-                f"{directory} has no figures of {case.name!r}; `tierlog-bench run sizing --out DIR`"
+                f"{directory} has no figures of {run.name!r}; `tierlog-bench run sizing --out DIR`"
                 " measures all cases."
             )
     idle_runs = [run for run in idle_runs if not is_check(run)]
@@ -248,12 +232,12 @@ def ratios(runs: Iterable[IdleRun | LoadRun], costs: Costs) -> list[Ratio]:
 
 
 def written(text: str, costs: Mapping[str, float]) -> str:
-    """The text of costs.py with these constants in its table."""
+    """The text of costs.py with these constants as its defaults."""
     for name, value in costs.items():
         text, count = re.subn(
-            rf'(Cost\(\s*"{name}",\s*)[\d.e+-]+', rf"\g<1>{_rounded(value)}", text
+            rf"({name}: float = _cost\(\s*)[\d.e+-]+", rf"\g<1>{_rounded(value)}", text
         )
-        assert count == 1, f"{name} is once in the table"
+        assert count == 1, f"{name} is once there"
     return text
 
 
@@ -281,9 +265,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("cases that were not fitted", [run for run in runs if is_check(run)]),
     ):
         print(f"\nmodel ÷ measured, {title}: least, median, most")
-        for each in ratios(some, now):
-            spread = f"{each.least:6.2f} {each.median:6.2f} {each.most:6.2f}"
-            print(f"{each.metric:28} {spread}   of {each.cases}")
+        for ratio in ratios(some, now):
+            spread = f"{ratio.least:6.2f} {ratio.median:6.2f} {ratio.most:6.2f}"
+            print(f"{ratio.metric:28} {spread}   of {ratio.cases}")
     if options.write:
         table = Path(__file__).with_name("costs.py")
         table.write_text(written(table.read_text(), costs))

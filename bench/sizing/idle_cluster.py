@@ -14,20 +14,16 @@ from ...clients.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ...clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponsePartition,
-)
-from ..cluster import METADATA_LOG, Cluster, ClusterNode
-from ..process_usage import read_usage
-from ..target import MeasurementError
-from ..wire import Wire, WireError, refuse
+from ...clients.protocol.messages.metadata import MetadataResponsePartition
+from ..harness.measurement_error import MeasurementError
+from ..harness.processes.cluster import METADATA_LOG, Cluster, ClusterNode
+from ..harness.processes.live_files import live_paths, size_of
+from ..harness.processes.process_usage import read_usage
+from ..harness.requests.wire import Wire, partitions_at, refuse
 
 _ASK_S = 20.0
 _WAIT_S = 120.0
 _POLL_S = 0.02
-_METADATA_VERSION = 9
 _CREATE_VERSION = 5
 _PARTITIONS_A_REQUEST = 500
 """Kafka does not take many more in one request."""
@@ -73,7 +69,7 @@ def tier_of(remote: Path) -> dict[str, str]:
 
 def metadata_log_bytes(node: ClusterNode) -> int:
     """The bytes of a node's metadata log and its snapshots."""
-    return sum(file.stat().st_size for file in (node.log_directory / METADATA_LOG).glob("*.log"))
+    return size_of(live_paths(node.log_directory / METADATA_LOG, "*.log"))
 
 
 def create_topics(
@@ -115,18 +111,8 @@ def _create(node: ClusterNode, topic: CreatableTopic, configs: Mapping[str, str]
 def partitions_of(node: ClusterNode, topic_prefix: str) -> Sequence[MetadataResponsePartition]:
     """All partitions of topics with that prefix, as the node's Metadata has them; none if it does
     not answer."""
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    try:
-        with Wire(node.bootstrap, _ASK_S) as wire:
-            answer = wire.ask(request, _METADATA_VERSION, MetadataResponse)
-    except WireError:
-        return []
-    return [
-        partition
-        for topic in answer.topics
-        if (topic.name or "").startswith(topic_prefix)
-        for partition in topic.partitions
-    ]
+    there = partitions_at(node.bootstrap, None, _ASK_S)
+    return [partition for (topic, _), partition in there.items() if topic.startswith(topic_prefix)]
 
 
 def wait_until_in_sync(
@@ -136,7 +122,9 @@ def wait_until_in_sync(
     deadline = time.monotonic() + _WAIT_S
     while time.monotonic() < deadline:
         seen = partitions_of(node, topic_prefix)
-        if len(seen) == partitions and all(len(each.isr_nodes) == replicas for each in seen):
+        if len(seen) == partitions and all(
+            len(partition.isr_nodes) == replicas for partition in seen
+        ):
             return
         time.sleep(_POLL_S)
     raise MeasurementError(f"Not all of {partitions} partitions were in sync within {_WAIT_S:g} s.")
@@ -171,4 +159,4 @@ def fail_over(cluster: Cluster, victim: ClusterNode, topic_prefix: str) -> Failo
 
 def _led_by(partitions: Sequence[MetadataResponsePartition], node_id: int) -> int:
     """Partitions that this broker leads, or that have no leader."""
-    return sum(each.leader_id in {node_id, -1} for each in partitions)
+    return sum(partition.leader_id in {node_id, -1} for partition in partitions)

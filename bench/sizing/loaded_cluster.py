@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from ..broker_metrics import read_metrics
-from ..clients.client_process import ClientProcess, start_client
-from ..clients.steady import SteadyLoad
-from ..cluster import Cluster, ClusterNode
-from ..process_usage import read_usage
-from ..target import MeasurementError
+from ..harness.loads.client_process import ClientProcess, start_client
+from ..harness.loads.steady import SteadyLoad
+from ..harness.measurement_error import MeasurementError
+from ..harness.processes.cluster import Cluster, ClusterNode
+from ..harness.processes.process_usage import read_usage
+from ..harness.requests.broker_metrics import read_metrics
 
 METRICS = {"tierlog.metrics.port": "0"}
 """The properties of a cluster that can be measured like this."""

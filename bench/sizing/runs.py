@@ -133,6 +133,24 @@ class LoadRun:
         return figures
 
 
+_RATES = ((5, 2), (5, 20), (10, 1), (20, 10))
+RUNS: tuple[IdleRun | LoadRun, ...] = (
+    IdleRun(3, 0, 3),
+    IdleRun(3, 300, 3),
+    IdleRun(3, 1_000, 3),
+    IdleRun(3, 1_000, 1),
+    IdleRun(3, 300, 3, tiered=True),
+    IdleRun(3, 1_000, 3, tiered=True),
+    IdleRun(10, 100, 3),
+    IdleRun(10, 1_000, 3),
+    *(LoadRun(*rate, 1) for rate in _RATES),
+    *(LoadRun(*rate, 1, 1) for rate in _RATES),
+    *(LoadRun(*rate, 3) for rate in _RATES),
+    *(LoadRun(*rate, 3, 1) for rate in _RATES),
+)
+"""What the scenario measures at its small scale. The model's constants are fitted to it."""
+
+
 def read_runs(directory: Path) -> tuple[list[IdleRun], list[LoadRun]]:
     """The mean figures of each case of the scenario in a results folder. Raises ResultsError."""
     values: dict[tuple[str, bool], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -144,10 +162,12 @@ def read_runs(directory: Path) -> tuple[list[IdleRun], list[LoadRun]]:
     for (case, tiered), metrics in values.items():
         figures = {metric: mean(each) for metric, each in metrics.items()}
         if (sized := _IDLE.fullmatch(case)) is not None:
-            brokers, partitions, replicas = (int(each.replace(",", "")) for each in sized.groups())
+            brokers, partitions, replicas = (
+                int(group.replace(",", "")) for group in sized.groups()
+            )
             idle.append(IdleRun(brokers, partitions, replicas, tiered, figures))
         elif (loaded := _LOAD.fullmatch(case)) is not None:
-            megabytes, linger_ms, replicas = (int(each) for each in loaded.groups()[:3])
+            megabytes, linger_ms, replicas = (int(group) for group in loaded.groups()[:3])
             readers = 0 if loaded[4] == "no" else int(loaded[4])
             loads.append(LoadRun(megabytes, linger_ms, replicas, readers, figures))
     return idle, loads

@@ -10,18 +10,17 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..chaos.producers import missing_of
-from ..cluster import kind_of
-from ..kafka_peer import KAFKA_VERSION, KafkaUnavailableError, kafka_jars
+from ..harness.loads.acknowledged.producers import missing_of
+from ..harness.processes.cluster import kind_of
+from ..harness.processes.kafka_peer import KAFKA_VERSION, KafkaUnavailableError, kafka_jars
+from ..harness.targets.target import TargetUnavailableError
 from ..machine import commit, file_system, machine_facts, versions
-from ..target import TargetUnavailableError
 from . import profiles
 from .figures import figures_of, sentence_of
 from .load import copiers_of
-from .meanings import says
 from .outcome import Outcome, Plot
 from .page import page_of
-from .run import Order, run, tell
+from .run import Order, report, run
 
 _ACTS = 1_000
 """Of each history."""
@@ -42,7 +41,7 @@ def torture(options: Namespace) -> int:
     kind = kind_of(options.target)
     if options.list:
         for name, fault in profiles.faults_of([profiles.ALL]).items():
-            print(f"{profiles.profile_of(name):8} {name:20} {says(fault)}")
+            print(f"{profiles.profile_of(name):8} {name:20} {fault.says}")
             if (why := fault.missing()) is not None:
                 print(f"{'':8} {'':20} left out here: {why}")
         return 0
@@ -53,8 +52,8 @@ def torture(options: Namespace) -> int:
             raise TargetUnavailableError(str(error)) from error
     order, outcome = _plan(options)
     for name, why in outcome.missing.items():
-        tell(f"left out: {name}. {why}")
-    tell(
+        report(f"left out: {name}. {why}")
+    report(
         f"{options.target}, {options.brokers} brokers, {options.minutes:g} min, seed {order.seed}: "
         f"{len(order.faults)} kinds of faults; producers: {', '.join(order.producers)}"
     )
@@ -85,9 +84,7 @@ def _plan(options: Namespace) -> tuple[Order, Outcome]:
     has_tier = order.open_store is not None
     return order, Outcome(
         Plot(options.target, options.brokers, options.profiles, order.seed, has_tier),
-        meanings={
-            name: says(fault) for name, fault in profiles.faults_of(options.profiles).items()
-        },
+        meanings={name: fault.says for name, fault in profiles.faults_of(options.profiles).items()},
         missing=missing | dict(chosen.missing),
     )
 
@@ -101,7 +98,7 @@ def _carry_out(order: Order, outcome: Outcome, options: Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="tierlog-torture-", dir=options.scratch) as folder:
         directory = Path(folder)
         if file_system(directory) in _MEMORY:
-            tell(f"{folder} is memory, not a disk: use --scratch DIR for a disk")
+            report(f"{folder} is memory, not a disk: use --scratch DIR for a disk")
         outcome.facts |= {
             **machine_facts(directory),
             **versions(),
@@ -135,7 +132,9 @@ def conclude(outcome: Outcome, out: Path) -> int:
     with (out / "faults.jsonl").open("w") as lines:
         lines.writelines(json.dumps(asdict(fault)) + "\n" for fault in outcome.faults)
     if outcome.violations:
-        says = [f"{who}: {each.wrong}: {each.text}\n" for who, each in outcome.violations]
+        says = [
+            f"{who}: {violation.wrong}: {violation.text}\n" for who, violation in outcome.violations
+        ]
         (out / "violations.txt").write_text("".join(says))
     page = out / "torture.html"
     page.write_text(page_of(outcome))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ..chaos.acknowledged import NAMED_WHERE_THERE, Wrong
+from ..harness.checker.acknowledged import NAMED_WHERE_THERE, Wrong
 from ..scenarios.percentiles import percentile
 from .outcome import Outcome
 

@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from ..chaos.acknowledged import Acknowledged
-from ..chaos.exactly_once import Copier, JudgedHistory, create_under_faults, judged_history
-from ..chaos.producers import JAVA, SteadyProducer
-from ..chaos.steady_producers import LIBRDKAFKA, Stated
-from ..target import MeasurementError
+from ..harness.checker.acknowledged import Acknowledged
+from ..harness.cluster_runs.exactly_once import (
+    Copier,
+    JudgedHistory,
+    create_under_faults,
+    judged_history,
+)
+from ..harness.loads.acknowledged.producers import JAVA, SteadyProducer
+from ..harness.loads.acknowledged.steady_producers import LIBRDKAFKA, Stated
+from ..harness.measurement_error import MeasurementError
 
 if TYPE_CHECKING:
     import subprocess

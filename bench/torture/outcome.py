@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..chaos.acknowledged import Acknowledged, Violation, Wrong
-from ..chaos.anomalies import Anomaly
-from ..chaos.durability import back_in_sync_at
-from ..chaos.faults import Fired
-from ..chaos.in_sync import InSync
+from ..harness.checker.acknowledged import Acknowledged, Violation, Wrong
+from ..harness.checker.anomalies import Anomaly
+from ..harness.cluster_runs.durability import back_in_sync_at
+from ..harness.cluster_runs.in_sync import InSync
+from ..harness.faults.fault_runner import Fired
 from .plan import Tally
 
 _PAUSE_S = 1.0
@@ -165,7 +165,9 @@ class Outcome:
     def is_clean(self) -> bool:
         """Whether nothing is wrong but what a client did to itself, and everything was judged."""
         blamed = Wrong.DOUBLED_BY_CLIENT
-        return not self.failures and all(each.wrong is blamed for _, each in self.violations)
+        return not self.failures and all(
+            violation.wrong is blamed for _, violation in self.violations
+        )
 
     @property
     def records(self) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..chaos.acknowledged import NAMED_WHERE_THERE, Wrong
+from ..harness.checker.acknowledged import NAMED_WHERE_THERE, Wrong
 from .figures import percentiles, sentence_of
 from .outcome import Outcome
 from .pictures import bucket_s, pictures, rates
@@ -34,7 +34,7 @@ def page_of(outcome: Outcome) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn = [(each, Markup(each.svg)) for each in pictures(outcome)]  # ours
+    drawn = [(picture, Markup(picture.svg)) for picture in pictures(outcome)]  # ours
     return templates.get_template("torture.html.jinja").render(
         outcome=outcome,
         sentence=sentence_of(outcome),

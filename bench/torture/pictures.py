@@ -64,7 +64,7 @@ def _timeline(outcome: Outcome) -> Picture:
     ]
     nodes = list(range(1, outcome.plot.brokers + 1))
     rows = [max(1, len(outcome.clients)), len(nodes), max(1, len(kinds))]
-    heights = [2.6, *(0.35 + _ROW * each for each in rows)]
+    heights = [2.6, *(0.35 + _ROW * row for row in rows)]
     with Canvas(_WIDTH, sum(heights) + 1.2, rows=4, row_heights=heights) as canvas:
         throughput, pauses, in_sync, faults = (row[0] for row in canvas.axes)
         _draw_rates(throughput, outcome)
@@ -85,7 +85,9 @@ def _timeline(outcome: Outcome) -> Picture:
             "faults",
             {
                 name: [
-                    (each.began_s, each.returned_s) for each in outcome.faults if each.name == name
+                    (fault.began_s, fault.returned_s)
+                    for fault in outcome.faults
+                    if fault.name == name
                 ]
                 for name in kinds
             },
@@ -162,8 +164,8 @@ def _by_kind(outcome: Outcome) -> Picture:
 def _draw_spread(
     axes: Axes, names: Sequence[str], values: Sequence[Sequence[float]], colour: str
 ) -> None:
-    spreads = [percentiles(each) for each in values]
-    medians = [each.get("p50", 0.0) for each in spreads]
+    spreads = [percentiles(value) for value in values]
+    medians = [spread.get("p50", 0.0) for spread in spreads]
     above = [each.get("max", 0.0) - median for each, median in zip(spreads, medians, strict=True)]
     places = [float(each) for each in range(len(names))]
     axes.barh(places, medians, height=0.62, color=colour)

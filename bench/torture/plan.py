@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..chaos.faults import NOT_READY, Planned
-from .fault import Fault
+from ..harness.faults.fault import Fault
+from ..harness.faults.fault_runner import NOT_READY, Planned
 
 TURNS = 6
 """The rounds of a run that is long enough: one more than each kind is to fire."""

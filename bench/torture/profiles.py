@@ -4,20 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..cluster import Kind
-from .fault import Fault, Store
-from .faults import network, signals
-from .faults.clock import CLOCK_FAULTS
-from .faults.damage import DAMAGE_FAULTS
-from .faults.disk import DISK_FAULTS
-from .faults.images import IMAGE_FAULTS
-from .faults.store import STORE_FAULTS, TroubledStore
+from ..harness.faults.clock import CLOCK_FAULTS
+from ..harness.faults.damage import DAMAGE_FAULTS
+from ..harness.faults.disk import DISK_FAULTS
+from ..harness.faults.fault import Fault, Store
+from ..harness.faults.images import IMAGE_FAULTS
+from ..harness.faults.network import NETWORK_FAULTS
+from ..harness.faults.signals import PROCESS_FAULTS
+from ..harness.faults.store import STORE_FAULTS, TroubledStore
+from ..harness.processes.cluster import Kind
 
 ALL = "all"
 STORE = "store"
 _PROFILES: Mapping[str, Sequence[Fault]] = {
-    "process": signals.FAULTS,
-    "network": network.FAULTS,
+    "process": PROCESS_FAULTS,
+    "network": NETWORK_FAULTS,
     "disk": DISK_FAULTS,
     "clock": CLOCK_FAULTS,
     STORE: STORE_FAULTS,

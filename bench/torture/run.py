@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..chaos.acknowledged import Violation, violations
-from ..chaos.batch_producers import blame_clients
-from ..chaos.chaos_cluster import ChaosCluster, chaos_cluster
-from ..chaos.durability import read_back
-from ..chaos.exactly_once import compare_copy
-from ..chaos.faults import Chaos
-from ..chaos.in_sync import InSyncWatch
-from ..cluster import ClusterNode, Kind
-from ..probe import NotUpError
-from ..target import MeasurementError, sentence_and_notes
-from .fault import Fault, Store
+from ..harness.checker.acknowledged import Violation, violations
+from ..harness.cluster_runs.batch_producers import blame_clients
+from ..harness.cluster_runs.durability import read_back
+from ..harness.cluster_runs.exactly_once import compare_copy
+from ..harness.cluster_runs.in_sync import InSyncWatch
+from ..harness.faults.chaos_cluster import ChaosCluster, chaos_cluster
+from ..harness.faults.fault import Fault, Store
+from ..harness.faults.fault_runner import Chaos
+from ..harness.measurement_error import MeasurementError, message_and_notes
+from ..harness.processes.cluster import ClusterNode, Kind
+from ..harness.requests.probe import NotUpError
 from .load import PARTITIONS, SOURCE, Histories, Load, Pulse, Stress
 from .outcome import ClientSeen, CopySeen, Outcome, wrong_of
 from .plan import Turns
 
-TELL_S = 10.0
+PROGRESS_S = 10.0
 _TICK_S = 0.2
 _IN_SYNC_WITHIN_S = 180.0
 _AT_ONCE = {3: 2, 5: 3}
@@ -61,9 +61,9 @@ class Order:
     """Starts the store of a remote tier in a directory; None for no tier."""
 
 
-def tell(sentence: str) -> None:
+def report(message: str) -> None:
     """Show a line of progress."""
-    print(sentence, file=sys.stderr, flush=True)
+    print(message, file=sys.stderr, flush=True)
 
 
 def run(order: Order, directory: Path, outcome: Outcome) -> None:
@@ -78,7 +78,7 @@ def run(order: Order, directory: Path, outcome: Outcome) -> None:
             store = order.open_store(directory)
             stack.callback(store.close)
             properties |= {**_TIER_PROPERTIES, **store.properties}
-        tell("starting the cluster …")
+        report("starting the cluster …")
         try:
             made = stack.enter_context(
                 chaos_cluster(
@@ -91,8 +91,8 @@ def run(order: Order, directory: Path, outcome: Outcome) -> None:
                 )
             )
             _on_cluster(order, made, directory, store, outcome)
-        except (NotUpError, MeasurementError) as error:
-            outcome.failures.append(sentence_and_notes(error))
+        except MeasurementError as error:
+            outcome.failures.append(message_and_notes(error))
 
 
 def _prepare(faults: Sequence[Fault], node: ClusterNode) -> None:
@@ -139,19 +139,19 @@ def _on_cluster(
 
 def _watch_progress(order: Order, load: Load, chaos: Chaos) -> None:
     began = time.monotonic()
-    next_at = TELL_S
+    next_at = PROGRESS_S
     try:
         while (at := time.monotonic() - began) < order.seconds:
             if at >= next_at:
-                next_at += TELL_S
+                next_at += PROGRESS_S
                 under_way = ", ".join(chaos.under_way()) or "nothing"
-                tell(
+                report(
                     f"{at:5.0f} s  {load.records():9,} records  {len(chaos.faults):4} faults  "
                     f"under way: {under_way}"
                 )
             time.sleep(_TICK_S)
     except KeyboardInterrupt:
-        tell("interrupted: no more faults; what was done is judged …")
+        report("interrupted: no more faults; what was done is judged …")
 
 
 def _judge(
@@ -166,7 +166,7 @@ def _judge(
 
     Raises MeasurementError.
     """
-    tell("all faults are over: waiting until every replica is in sync …")
+    report("all faults are over: waiting until every replica is in sync …")
     try:
         watch.wait_for_all(_IN_SYNC_WITHIN_S)
     except NotUpError as error:
@@ -174,7 +174,7 @@ def _judge(
         outcome.failures.append(str(error))
     finally:
         outcome.say_faults(chaos.faults, watch.history, began)
-    tell("ending the clients, and waiting for the last acknowledgements …")
+    report("ending the clients, and waiting for the last acknowledgements …")
     outcome.failures += load.stop()
     moments = [began + fault.began_s for fault in outcome.faults]
     for producing in load.producing:
@@ -184,7 +184,7 @@ def _judge(
         for read_answers in producing.answered():
             answered = read_answers()
             seen.add(answered.acknowledged, began, moments)
-            tell(f"reading {answered.topic}: {answered.acknowledged.records:,} acknowledged …")
+            report(f"reading {answered.topic}: {answered.acknowledged.records:,} acknowledged …")
             try:
                 read = read_back(made.cluster.bootstrap, answered.topic, PARTITIONS)
                 wrong = violations(answered.acknowledged, read)
@@ -196,7 +196,7 @@ def _judge(
             _note(outcome, producing.name, wrong)
             if answered.topic == SOURCE:
                 for client, copier in load.copiers.items():
-                    tell(f"comparing the copy of {client} …")
+                    report(f"comparing the copy of {client} …")
                     wrong = compare_copy(made.cluster.bootstrap, read, copier)
                     _note(outcome, f"copy by {client}", wrong)
                     outcome.copies.append(

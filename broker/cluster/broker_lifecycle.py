@@ -71,10 +71,14 @@ class BrokerLifecycle:
         channel: ControllerChannel,
         metadata_offset: Callable[[], int],
         supervisor: Supervisor,
+        on_fatal: Callable[[str], None],
         *,
         directory_failure_timeout_ms: int = DIRECTORY_FAILURE_TIMEOUT_MS,
     ) -> None:
-        """`metadata_offset` returns the offset up to which this broker has replayed metadata."""
+        """`metadata_offset` returns the offset up to which this broker has replayed metadata.
+
+        `on_fatal` is called with a message when the broker must stop.
+        """
         self._registration = registration
         self._config = config
         self._channel = channel
@@ -86,8 +90,7 @@ class BrokerLifecycle:
         """The epoch of the registration, which a clean stop writes to its file; -1 before."""
         self.caught_up = asyncio.Event()
         self.unfenced = asyncio.Event()
-        self.on_fatal: Callable[[str], None] = _log.critical
-        """Called with a sentence when the broker must stop."""
+        self._on_fatal = on_fatal
         self._is_registered = False
         self._refusal: ErrorCode | None = None  # named in the log
         self._is_ready = False
@@ -117,7 +120,7 @@ class BrokerLifecycle:
         self._is_ready = True
         self._at_once.set()
 
-    def tell_offline(self, directories: Collection[Uuid]) -> None:
+    def report_offline(self, directories: Collection[Uuid]) -> None:
         """Report failed log directories at once, and in each later heartbeat.
 
         If the report is not acknowledged within the timeout, the broker must stop.
@@ -156,7 +159,7 @@ class BrokerLifecycle:
         self._end()
 
     def abandon_shutdown(self, why: str) -> None:
-        """Stop without the controller: nobody is left who could let this broker go."""
+        """Stop without the controller: no controller is left that could let this broker go."""
         if self.life is BrokerLife.PENDING_CONTROLLED_SHUTDOWN:
             _log.warning("%s: this broker stops without an active controller.", why)
         self._end()
@@ -181,9 +184,9 @@ class BrokerLifecycle:
             self._has_ended.set()
             self._at_once.set()
 
-    def _fail(self, sentence: str) -> None:
+    def _fail(self, message: str) -> None:
         self._end()
-        self.on_fatal(sentence)
+        self._on_fatal(message)
 
     async def _run(self) -> None:
         while self.life is not BrokerLife.SHUTTING_DOWN:
@@ -356,7 +359,7 @@ class BrokerLifecycle:
             _log.info("The active controller answers this broker again.")
 
     async def _on_failure(self, error: KafkaError) -> None:
-        """Tell of a request without an answer: once, when the broker counts as cut off."""
+        """Log a request without an answer: once, when the broker counts as cut off."""
         if self.broker_epoch == NOT_REGISTERED and error.code is ErrorCode.UNSUPPORTED_VERSION:
             await self._on_refused_registration(error)
         elif self.is_cut_off and not self._was_cut_off:

@@ -31,7 +31,7 @@ IN_FLIGHT_MAX = 5
 """Requests in flight on the connection; others wait for their turn."""
 _RESPONSE_BYTES_MAX = 100 << 20
 
-_OF_THE_CONNECTION = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+_CONNECTION_ERRORS = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
 
 class LeaderView(Protocol):
@@ -164,7 +164,7 @@ class ControllerChannel:
         except KafkaError as error:
             if error.code is ErrorCode.UNSUPPORTED_VERSION:
                 raise _not_served(message, leader_id) from error
-            if error.code not in _OF_THE_CONNECTION:
+            if error.code not in _CONNECTION_ERRORS:
                 raise
             return f"controller {leader_id}: {error.message.rstrip('.')}"
         if ErrorCode.NOT_CONTROLLER in error_codes(answer):
@@ -183,8 +183,8 @@ class ControllerChannel:
         if leader != self._leader:
             self._leader = leader
             now = asyncio.get_running_loop().time()
-            for each in self._tries:
-                each.reschedule(now)
+            for timeout in self._tries:
+                timeout.reschedule(now)
             self._network.update_nodes({leader_id: leader[1]})
 
 

@@ -8,7 +8,7 @@ each time.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ...clients.errors import KafkaError
 from ...clients.network.refusal import raise_for
@@ -25,9 +25,6 @@ from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.metadata.metadata_records import METADATA_VERSION_FEATURE
 from .controller_channel import ControllerChannel, LeaderView
 from .sent_registrations import sent_features, sent_listeners
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +49,17 @@ class ControllerRegistration:
         member: LeaderView,
         environment: Environment,
         supervisor: Supervisor,
+        on_registered: Callable[[], None] | None = None,
     ) -> None:
+        """`on_registered` is called whenever an image has the registration.
+
+        Whatever preceded the registration is in that image too.
+        """
         self._data = data
         self._channel = channel
         self._environment = environment
         self._supervisor = supervisor
-        self.on_registered: Callable[[], None] = lambda: None
-        """Called whenever an image has the registration: whatever preceded it is in there too."""
+        self._on_registered = on_registered
         self._is_due = False
         self._failures = 0
         # Set when the registration has become due or done, and when the leader has changed.
@@ -67,7 +68,7 @@ class ControllerRegistration:
         member.on_leader_change(self._wake.set)
 
     def start(self) -> None:
-        """Begin to register, once an image tells that it is needed."""
+        """Begin to register, once an image shows that it is needed."""
         self._tasks.start(self._run(), "controller registration")
 
     async def stop(self) -> None:
@@ -81,8 +82,8 @@ class ControllerRegistration:
         is_registered = (
             registered is not None and registered.incarnation_id == self._data.incarnation_id
         )
-        if is_registered:
-            self.on_registered()
+        if is_registered and self._on_registered is not None:
+            self._on_registered()
         can_register = image.features.get(METADATA_VERSION_FEATURE, 0) >= _FIRST_METADATA_VERSION
         is_due = can_register and not is_registered
         if is_due is not self._is_due:

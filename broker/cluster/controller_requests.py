@@ -79,7 +79,7 @@ class ProducerIdBlocks:
 class DirectoryRequests:
     """Reports the directories of replicas to the active controller (`AssignmentsManager`).
 
-    `tell_offline` is that of the broker's lifecycle: failures travel with heartbeats.
+    `report_offline` is that of the broker's lifecycle: failures travel with heartbeats.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class DirectoryRequests:
         channel: ControllerChannel,
         broker_id: int,
         broker_epoch: Callable[[], int],
-        tell_offline: Callable[[Collection[Uuid]], None],
+        report_offline: Callable[[Collection[Uuid]], None],
     ) -> None:
         self._channel = channel
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._tell_offline = tell_offline
+        self._report_offline = report_offline
 
     async def assign(self, directories: Mapping[TopicIdPartition, Uuid]) -> None:
         """Report the directories of replicas. Raises KafkaError, upon which it is tried again."""
@@ -108,17 +108,17 @@ class DirectoryRequests:
         raise_for(response.error_code, "The controller did not record the directories.")
         for directory in response.directories:
             for topic in directory.topics:
-                for each in topic.partitions:
-                    if each.error_code not in _NOT_HERE_ANY_MORE:
+                for partition in topic.partitions:
+                    if partition.error_code not in _NOT_HERE_ANY_MORE:
                         raise refusal(
-                            each.error_code,
+                            partition.error_code,
                             "The controller did not record the directory of partition"
-                            f" {each.partition_index}.",
+                            f" {partition.partition_index}.",
                         )
 
     async def fail(self, directories: Collection[Uuid]) -> None:
         """Report directories that have failed, with the next heartbeats."""
-        self._tell_offline(directories)
+        self._report_offline(directories)
 
 
 def _by_directory(directories: Mapping[TopicIdPartition, Uuid]) -> list[DirectoryData]:

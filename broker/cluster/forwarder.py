@@ -24,7 +24,7 @@ FORWARDING_TIMEOUT_MS = 60_000
 """How long a forwarded request waits for the active controller, as in Kafka."""
 
 _CORRELATION_ID = 0
-"""Nobody sees it: the dispatcher answers the client with the client's id."""
+"""Only for the channel: the dispatcher answers the client with the client's id."""
 
 
 class ForwardedClient(NamedTuple):
@@ -42,10 +42,10 @@ async def forward(
 
     Raises KafkaError: REQUEST_TIMED_OUT; UNSUPPORTED_VERSION if the controller cannot read the
     request, in which case the client's connection should be closed so that it negotiates versions
-    anew; UNKNOWN_SERVER_ERROR for any other error of the envelope.
+    again; UNKNOWN_SERVER_ERROR for any other error of the envelope.
     """
     envelope = EnvelopeRequest(
-        request_data=_encoded(request, version, client.client_id),
+        request_data=_encode(request, version, client.client_id),
         request_principal=encode_principal(client.principal),
         client_host_address=encode_address(client.host),
     )
@@ -56,26 +56,28 @@ async def forward(
             f"The active controller cannot read version {version} of {type(request).__name__}.",
         )
     if answer.error_code or answer.response_data is None:
-        raise _unexpected(f"The active controller refused it: {refusal(answer.error_code)}")
-    return _decoded(request.api_key, version, answer.response_data)
+        raise _unexpected_error(f"The active controller refused it: {refusal(answer.error_code)}")
+    return _decode(request.api_key, version, answer.response_data)
 
 
-def _encoded(request: Message, version: int, client_id: str | None) -> bytes:
+def _encode(request: Message, version: int, client_id: str | None) -> bytes:
     header = RequestHeader(request.api_key, version, _CORRELATION_ID, client_id)
     return encode_request_header(header) + encode_bytes(request, version)
 
 
-def _decoded(api_key: int, version: int, data: bytes) -> Message:
+def _decode(api_key: int, version: int, data: bytes) -> Message:
     view = memoryview(data)
     try:
         correlation_id, position = decode_response_header(api_key, version, view)
         response, _ = decode(response_class(api_key), version, view, position)
     except KafkaError as error:
-        raise _unexpected(f"The active controller's response cannot be read: {error}") from error
+        raise _unexpected_error(
+            f"The active controller's response cannot be read: {error}"
+        ) from error
     if correlation_id != _CORRELATION_ID:
-        raise _unexpected("The active controller's response belongs to another request.")
+        raise _unexpected_error("The active controller's response belongs to another request.")
     return response
 
 
-def _unexpected(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, sentence)
+def _unexpected_error(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)

@@ -13,7 +13,7 @@ from ...clients.protocol.messages.alter_partition_request import (
 )
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.leader.isr_sender import Answers
-from ...replication.partition.isr_state import IsrAnswer, IsrProposal
+from ...replication.partition.isr import IsrAnswer, IsrProposal
 from .controller_channel import ControllerChannel
 
 _TIMEOUT_MS = 30_000
@@ -50,13 +50,15 @@ class AlterPartitionRequests:
         names = {(each.topic_id, each.partition): each for each in proposals}
         answers: dict[TopicIdPartition, IsrAnswer | ErrorCode] = {}
         for topic_answer in response.topics:
-            for each in topic_answer.partitions:
-                name = names.get((topic_answer.topic_id, each.partition_index))
+            for partition in topic_answer.partitions:
+                name = names.get((topic_answer.topic_id, partition.partition_index))
                 if name is not None:
                     answers[name] = (
-                        ErrorCode(each.error_code)
-                        if each.error_code
-                        else IsrAnswer(each.leader_epoch, each.partition_epoch, tuple(each.isr))
+                        ErrorCode(partition.error_code)
+                        if partition.error_code
+                        else IsrAnswer(
+                            partition.leader_epoch, partition.partition_epoch, tuple(partition.isr)
+                        )
                     )
         return answers
 
@@ -66,8 +68,8 @@ def _partition(number: int, proposal: IsrProposal) -> PartitionData:
         partition_index=number,
         leader_epoch=proposal.leader_epoch,
         new_isr_with_epochs=[
-            BrokerState(broker_id=each.broker_id, broker_epoch=each.broker_epoch)
-            for each in proposal.isr
+            BrokerState(broker_id=replica.broker_id, broker_epoch=replica.broker_epoch)
+            for replica in proposal.isr
         ],
         leader_recovery_state=_RECOVERED,
         partition_epoch=proposal.partition_epoch,

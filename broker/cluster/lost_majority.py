@@ -46,15 +46,15 @@ async def until_majority_is_gone(
 
 async def _is_majority_refusing(own_id: int, voters: VoterSet, refuses: Refuses) -> bool:
     others = [
-        Destination(each.key.id, at)
-        for each in voters
-        if each.key.id != own_id
-        for at in each.endpoints.values()
+        Destination(voter.key.id, at)
+        for voter in voters
+        if voter.key.id != own_id
+        for at in voter.endpoints.values()
     ]
     refused: set[tuple[str, int]] = set()
-    for each in others:
-        if await refuses(each):
-            refused.add(each.address)
+    for destination in others:
+        if await refuses(destination):
+            refused.add(destination.address)
     return is_majority_gone(own_id, voters, refused.__contains__)
 
 
@@ -63,7 +63,7 @@ def is_majority_gone(
 ) -> bool:
     """Whether so many other voters have failed that the rest, with this node, cannot decide."""
     left = sum(
-        each.key.id == own_id or not any(map(has_failed, each.endpoints.values()))
-        for each in voters
+        voter.key.id == own_id or not any(map(has_failed, voter.endpoints.values()))
+        for voter in voters
     )
     return bool(len(voters)) and left < voters.majority

@@ -80,7 +80,7 @@ class QuorumWatch:
 
 
 def absence(quorum: QuorumView) -> str:
-    """A sentence that says that no controller is active, and why as far as it is clear."""
+    """A message that says that no controller is active, and why as far as it is clear."""
     return "No controller is active: this node waits for a majority of the controllers" + _reasons(
         quorum
     )

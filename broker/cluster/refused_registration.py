@@ -66,10 +66,10 @@ def features_reason(
 ) -> str:
     """Which finalised levels are beyond what is supported, and what to do; empty if none is."""
     beyond: dict[str, tuple[int, int]] = {}
-    for each in finalized:
-        lowest, highest = supported.get(each.name, (0, 0))
-        if not lowest <= each.max_version_level <= highest:
-            beyond[each.name] = (each.max_version_level, highest)
+    for feature in finalized:
+        lowest, highest = supported.get(feature.name, (0, 0))
+        if not lowest <= feature.max_version_level <= highest:
+            beyond[feature.name] = (feature.max_version_level, highest)
     if not beyond:
         return ""
     levels = ", ".join(f"{name}={level}" for name, (level, _) in sorted(beyond.items()))

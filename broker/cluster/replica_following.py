@@ -12,11 +12,11 @@ from typing import NamedTuple
 from ...clients.network.network import Address
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
-from ...clients.topic_partition import TopicPartition
 from ...replication.follower.replica_fetcher import FetcherTools
 from ...replication.follower.replica_fetchers import ReplicaFetchers
 from ...replication.follower.tier_reads import FetchAux
-from ...replication.leader.replica_manager import ReplicaManager
+from ...replication.leader.isr_sender import IsrRequests, IsrSender
+from ...replication.leader.replica_manager import PartitionsHere, ReplicaPeers
 from ...replication.leader.replica_selection import RackAwareSelection
 from ...replication.metadata.cluster_image import ClusterImage
 from ...replication.replication_quota import ReplicationQuota
@@ -24,7 +24,11 @@ from ...replication.throttled_replicas import ThrottledReplicas
 from ..config.config import BrokerConfig
 from ..config.config_values import ConfigValues
 from ..config.listeners import listener_of_brokers
-from ..config.settings import replica_fetcher_config, replication_rates
+from ..config.settings import (
+    replica_fetcher_config,
+    replica_manager_config,
+    replication_rates,
+)
 from ..config.tls_listeners import node_security
 from ..metrics.metrics import Metrics
 
@@ -45,20 +49,20 @@ class Throttles(NamedTuple):
         )
 
 
-class FollowingHooks(NamedTuple):
-    """What the fetchers tell of their responses, and what holds them back."""
+class FollowingTools(NamedTuple):
+    """What the replicas of a member need to follow those of others."""
 
+    environment: Environment
+    supervisor: Supervisor
+    metrics: Metrics
+    image: Callable[[], ClusterImage]
+    broker_epoch: Callable[[], int]
+    isr_requests: IsrRequests
+    """Changes of ISRs, as requests to the active controller."""
     throttle: ThrottledReplicas
-    on_high_watermark: Callable[[TopicPartition], None]
-    count_bytes: Callable[[int], None]
-
-
-def following_hooks(
-    replicas: ReplicaManager, metrics: Metrics, throttles: Throttles
-) -> FollowingHooks:
-    """Consumers of followed partitions are answered, and the replicated bytes are counted."""
-    bytes_in = metrics.counter(_BYTES_IN)
-    return FollowingHooks(throttles.follower, replicas.on_high_watermark, bytes_in.add)
+    """The quota of followers."""
+    fetch_aux: FetchAux | None
+    """Reads a log's state from the tier; None if there is no tier."""
 
 
 def make_throttles(config: BrokerConfig) -> Throttles:
@@ -80,50 +84,44 @@ def make_throttles(config: BrokerConfig) -> Throttles:
     )
 
 
-def serve_followers(
-    config: BrokerConfig,
-    replicas: ReplicaManager,
-    throttles: Throttles,
-    image: Callable[[], ClusterImage],
-) -> None:
-    """Keep followers within the leaders' quota, and choose replicas for consumers if configured."""
-    replicas.throttle_followers(throttles.leader)
-    if config.values.text("replica.selector.class").strip():
-        replicas.read_near(RackAwareSelection(lambda broker_id: image().brokers.get(broker_id)))
+def replica_selection(
+    config: BrokerConfig, image: Callable[[], ClusterImage]
+) -> RackAwareSelection | None:
+    """What chooses replicas for consumers, if that is configured."""
+    if not config.values.text("replica.selector.class").strip():
+        return None
+    return RackAwareSelection(lambda broker_id: image().brokers.get(broker_id))
 
 
-def make_replica_fetchers(
-    config: BrokerConfig,
-    environment: Environment,
-    supervisor: Supervisor,
-    image: Callable[[], ClusterImage],
-    broker_epoch: Callable[[], int],
-    hooks: FollowingHooks,
-    fetch_aux: FetchAux | None = None,
-) -> ReplicaFetchers:
-    """The fetchers of this broker, which follow nothing yet.
-
-    `fetch_aux` reads a log's state from the tier; None if there is no tier.
-    """
+def make_peers(config: BrokerConfig, tools: FollowingTools, here: PartitionsHere) -> ReplicaPeers:
+    """The fetchers of this broker, which follow nothing yet, and the sender of its ISRs."""
     listener = listener_of_brokers(config.values)
 
     def address_of(broker_id: int) -> Address | None:
-        broker = image().brokers.get(broker_id)
+        broker = tools.image().brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoints.get(listener)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    tools = FetcherTools(
-        environment,
-        supervisor,
+    fetcher_tools = FetcherTools(
+        tools.environment,
+        tools.supervisor,
         address_of,
-        broker_epoch,
-        fetch_aux,
-        throttle=hooks.throttle,
-        on_high_watermark=hooks.on_high_watermark,
-        count_bytes=hooks.count_bytes,
+        tools.broker_epoch,
+        tools.fetch_aux,
+        throttle=tools.throttle,
+        on_high_watermark=here.on_high_watermark,
+        count_bytes=tools.metrics.counter(_BYTES_IN).add,
     )
     fetching = replica_fetcher_config(config)._replace(security=node_security(config, listener))
-    return ReplicaFetchers(fetching, tools)
+    sender = IsrSender(
+        tools.isr_requests,
+        here.all,
+        here.complete_replicated,
+        tools.environment,
+        tools.supervisor,
+        replica_manager_config(config).replica_lag_time_max_ms,
+    )
+    return ReplicaPeers(ReplicaFetchers(fetching, fetcher_tools), sender)
 
 
 def register_fetcher_metrics(

@@ -10,12 +10,12 @@ def sent_listeners(endpoints: Iterable[Endpoint]) -> list[Listener]:
     """A node's addresses."""
     return [
         Listener(
-            name=each.listener,
-            host=each.host,
-            port=each.port,
-            security_protocol=each.security_protocol,
+            name=endpoint.listener,
+            host=endpoint.host,
+            port=endpoint.port,
+            security_protocol=endpoint.security_protocol,
         )
-        for each in endpoints
+        for endpoint in endpoints
     ]
 
 

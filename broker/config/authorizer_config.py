@@ -34,8 +34,8 @@ def super_user_warnings(values: ConfigValues) -> list[str]:
     text = values.text("super.users").strip()
     if not text and not values.boolean("allow.everyone.if.no.acl.found"):
         return [
-            "super.users is empty: only who an entry allows may do anything, which is nobody in a"
-            " new cluster. Set it to User:<name>."
+            "super.users is empty: only principals with an ACL can do anything, and a new cluster"
+            " has no ACLs. Set it to User:<name>."
         ]
     return [
         f"super.users holds {name.strip()} as one principal: separate several by semicolons."
@@ -51,7 +51,7 @@ def anonymous_node_warnings(values: ConfigValues, in_plain_text: Iterable[str]) 
     """
     if not values.text("authorizer.class.name").strip():
         return []
-    names = {each.strip() for each in values.text("super.users").split(";")}
+    names = {part.strip() for part in values.text("super.users").split(";")}
     listeners = sorted(set(in_plain_text))
     is_open = values.boolean("allow.everyone.if.no.acl.found")
     if not listeners or is_open or ANONYMOUS in names:

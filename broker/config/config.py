@@ -73,7 +73,7 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
 
 
 def with_dev_defaults(stated: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a broker started without a file, where they are not stated.
+    """The properties of a broker started without a file, where they are not set.
 
     Its tier is in its first log directory. Raises KafkaError(INVALID_CONFIG) for a relative path
     where there is no current directory.
@@ -119,7 +119,7 @@ class BrokerConfig:
     metadata_plugin: PluginClass | None = None
     """A Python class that stores the segments' metadata instead of the metadata topic."""
     is_member: bool = False
-    """Whether this process is a part of a cluster of several, and not its whole cluster."""
+    """Whether this process is part of a larger cluster; False in a single-node cluster."""
     may_move_status: bool = False
     """Whether the status page may be served at any free port if its own is in use."""
     tls: "Mapping[str, TlsSettings]" = field(default_factory=dict[str, "TlsSettings"])
@@ -181,8 +181,8 @@ def with_dev_status(config: BrokerConfig) -> BrokerConfig:
     return replace(config, values=ConfigValues(stated), may_move_status=True)
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -> BrokerConfig:
@@ -197,13 +197,13 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     check_protections(stated, values.text(METADATA_PREFIX_NAME), secured, protocols)
     configured_authorizer(values)
     if "log.dirs" in stated and not stated["log.dirs"].strip():
-        raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
+        raise _refusal("At least one log directory must be defined via log.dirs or log.dir.")
     named = values.texts("log.dirs") or values.texts("log.dir")
     if not named or not all(named):
-        raise _refuse("log.dirs holds an empty directory name.")
+        raise _refusal("log.dirs holds an empty directory name.")
     log_dirs = tuple(absolute_path(directory) for directory in named)
     if len(set(log_dirs)) < len(log_dirs):
-        raise _refuse("log.dirs names the same directory twice.")
+        raise _refusal("log.dirs names the same directory twice.")
     listeners = read_listeners(values, quorum, local_host_name)
     own = {endpoint.name for endpoint in (*listeners.bound, *listeners.controllers)}
     tls = _read_tls(stated, secured, own, protocols)
@@ -232,11 +232,11 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         tier if isinstance(tier, PluginClass) else None,
         None if tier is None else metadata_plugin(values),
         is_member,
-        tls={name: each for name, each in tls.items() if name in own},
-        tls_of_others={name: each for name, each in tls.items() if name not in own},
+        tls={name: settings for name, settings in tls.items() if name in own},
+        tls_of_others={name: settings for name, settings in tls.items() if name not in own},
         sasl=sasl,
     )
-    if all(each == "PLAINTEXT" for each in protocols.values()):
+    if all(protocol == "PLAINTEXT" for protocol in protocols.values()):
         return config
     from .sasl.node_logins import Node, read_node_logins
 
@@ -291,9 +291,9 @@ def _node_id(values: ConfigValues) -> int:
         return values.integer("node.id")
     broker_id = values.integer("broker.id")
     if "node.id" in stated and values.integer("node.id") != broker_id:
-        raise _refuse("node.id and broker.id name the same property but have different values.")
+        raise _refusal("node.id and broker.id name the same property but have different values.")
     if broker_id < 0:
-        raise _refuse("broker.id must not be negative.")
+        raise _refusal("broker.id must not be negative.")
     return broker_id
 
 
@@ -310,7 +310,7 @@ def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
     if not own.get("url", "").strip():
         plugin = values.text(STORAGE_CLASS)
         reason = f" ({plugin} is a Java class, which tierlog cannot load)" if plugin else ""
-        raise _refuse(
+        raise _refusal(
             f"{_ENABLE}=true needs rsm.config.url, the fsspec URL of the tier, such as"
             f" s3://bucket/path or file:///path{reason}."
         )
@@ -397,7 +397,11 @@ def _plain_listeners_of_nodes(config: BrokerConfig) -> list[str]:
     names: list[str] = []
     if config.is_member:
         names += config.quorum.controller_listeners
-        names += [each.name for each in listeners.bound if each.name == listener_of_brokers(values)]
+        names += [
+            endpoint.name
+            for endpoint in listeners.bound
+            if endpoint.name == listener_of_brokers(values)
+        ]
     if config.keeps_tier_metadata and listeners.bound:
         names.append(metadata_listener(values, listeners, is_member=config.is_member).name)
     secured = {*config.tls, *config.tls_of_others, *config.sasl, *config.logins}
@@ -413,10 +417,10 @@ def _without_effect(config: BrokerConfig, served: Sequence[str]) -> list[str]:
 
         of_tls = without_effect(of_tls, (*config.tls, *config.tls_of_others))
     if config.sasl or config.logins:
-        from .sasl_config import is_obeyed
+        from .sasl_config import has_effect
 
-        logins = {listener: each.name for listener, each in config.logins.items()}
-        unused -= {name for name in unused if is_obeyed(name, config.sasl, logins)}
+        logins = {listener: mechanism.name for listener, mechanism in config.logins.items()}
+        unused -= {name for name in unused if has_effect(name, config.sasl, logins)}
     return [name for name in served if name in unused or (name in of_tls and is_property(name))]
 
 
@@ -430,7 +434,7 @@ def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
     from ...tiering.store.option_names import unknown_options
 
     warnings = [unknown_options(location, prefix) for location, prefix in places]
-    return [each for each in warnings if each is not None]
+    return [warning for warning in warnings if warning is not None]
 
 
 def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:

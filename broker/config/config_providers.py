@@ -69,12 +69,14 @@ def resolve_variables(
     return {
         name: value
         if name.startswith(PROVIDERS) or "${" not in value
-        else _replaced(name, value, providers, sources)
+        else _replace_references(name, value, providers, sources)
         for name, value in stated.items()
     }
 
 
-def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources: _Sources) -> str:
+def _replace_references(
+    name: str, value: str, providers: Mapping[str, _Provider], sources: _Sources
+) -> str:
     def value_of(match: re.Match[str]) -> str:
         provider = providers.get(match[1])
         if provider is None:
@@ -91,11 +93,11 @@ def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources
 
 
 def _not_named(name: str, match: re.Match[str], providers: Mapping[str, _Provider]) -> str:
-    sentence = f"{name} holds {match[0]}, but {PROVIDERS} has no provider {match[1]}"
+    message = f"{name} holds {match[0]}, but {PROVIDERS} has no provider {match[1]}"
     if match[1] not in _USUAL_NAMES:
-        return f"{sentence}; it has {', '.join(providers)}."
+        return f"{message}; it has {', '.join(providers)}."
     return (
-        f"{sentence}: add {PROVIDERS}={','.join([*providers, match[1]])} and"
+        f"{message}: add {PROVIDERS}={','.join([*providers, match[1]])} and"
         f" {PROVIDERS}.{match[1]}.class={_USUAL_NAMES[match[1]]}."
     )
 
@@ -139,7 +141,9 @@ def _text(provider: _Provider, path: str, sources: _Sources) -> str:
         raise _UnresolvedError("it needs a path, as in ${file:/etc/secrets.properties:password}")
     folders = [os.path.normpath(each) for each in _paths(provider.allowed)]
     normal = os.path.normpath(path)
-    if folders and not any(normal == each or normal.startswith(f"{each}/") for each in folders):
+    if folders and not any(
+        normal == folder or normal.startswith(f"{folder}/") for folder in folders
+    ):
         raise _UnresolvedError(
             f"{path} is outside of {provider.allowed}, the {_PATHS} of {provider.name}"
         )
@@ -152,7 +156,7 @@ def _text(provider: _Provider, path: str, sources: _Sources) -> str:
 
 
 def _providers(stated: Mapping[str, str]) -> dict[str, _Provider]:
-    names = [each.strip() for each in stated.get(PROVIDERS, "").split(",") if each.strip()]
+    names = [part.strip() for part in stated.get(PROVIDERS, "").split(",") if part.strip()]
     for name in stated:
         owner = name.removeprefix(f"{PROVIDERS}.").partition(".")[0]
         if name.startswith(f"{PROVIDERS}.") and owner not in names:
@@ -196,8 +200,8 @@ def _check_allowed(name: str, kind: str, allowed: str) -> None:
 
 
 def _paths(allowed: str) -> list[str]:
-    return [each.strip() for each in allowed.split(",") if each.strip()]
+    return [part.strip() for part in allowed.split(",") if part.strip()]
 
 
-def _refusal(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -45,10 +45,10 @@ _PROTECTIONS: Mapping[str, Protection] = {
     ),
 }
 
-_OF_TLS = (_CLIENT_AUTH,)
+_TLS_KEYS = (_CLIENT_AUTH,)
 """Protections that listeners with TLS have."""
 
-_OF_SECURED = ("ssl.", "sasl.", "connections.max.reauth.ms")
+_SECURITY_KEYS = ("ssl.", "sasl.", "connections.max.reauth.ms")
 """What the names of all properties of a secured listener hold, a mechanism's too."""
 
 _LIMITS = ("max.connections", "max.connection.creation.rate")
@@ -75,7 +75,7 @@ def check_protections(
     """
     for name, text in stated.items():
         listener, own_name = split_listener_name(name)
-        if own_name in _OF_TLS and secured and listener.upper() in ("", *secured):
+        if own_name in _TLS_KEYS and secured and listener.upper() in ("", *secured):
             continue
         if listener and own_name in _LIMITS:
             raise _refusal(
@@ -115,7 +115,7 @@ def check_lower_case(stated: Iterable[str], listeners: Collection[str]) -> None:
         listener, own_name = split_listener_name(lower)
         if name == lower or not name.startswith(LISTENER_PREFIX):
             continue
-        if listener.upper() in listeners and any(each in own_name for each in _OF_SECURED):
+        if listener.upper() in listeners and any(each in own_name for each in _SECURITY_KEYS):
             raise _refusal(f"{name} has no effect, because it is not in lower case: write {lower}.")
 
 
@@ -157,12 +157,14 @@ def open_listener_warnings(
     `secured` are the names of the listeners with TLS or SASL.
     """
     reachable = [
-        str(each) for each in listeners if each.name not in secured and not _is_loopback(each.host)
+        str(listener)
+        for listener in listeners
+        if listener.name not in secured and not _is_loopback(listener.host)
     ]
     if not reachable or stated.get(_AUTHORIZER, "").strip():
         return []
     return [
-        f"Everybody who reaches {' or '.join(reachable)} may read, change and delete everything"
+        f"Any client that reaches {' or '.join(reachable)} may read, change and delete everything"
         " here: the connections are in plain text, and there is no authorizer. On a network that"
         " you do not trust, listen on 127.0.0.1, or follow docs/security.md."
     ]
@@ -173,5 +175,5 @@ def _is_loopback(host: str) -> bool:
     return is_address or host.lower() in ("localhost", "::1")
 
 
-def _refusal(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

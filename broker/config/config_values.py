@@ -15,7 +15,7 @@ from .config_safety import split_listener_name
 _OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
 """Properties with these prefixes are checked by the code that reads them."""
 
-_OF_MECHANISM = ".connections.max.reauth.ms"
+_REAUTH_OF_MECHANISM = ".connections.max.reauth.ms"
 """The text after the mechanism in the only such property without `sasl`."""
 
 _BEFORE_MECHANISM = ".sasl."
@@ -133,10 +133,10 @@ def unknown_name_warnings(
         before = name.removesuffix(own_name) if listener else ""
         if name.startswith(_OTHERS_PREFIXES) or _definition(name) is not None:
             continue
-        prefix = next((each for each in plugin_names if name.startswith(each)), None)
+        prefix = next((start for start in plugin_names if name.startswith(start)), None)
         names: Iterable[str] = [*TABLES.acted_on, *TABLES.unused]
         if prefix is not None:
-            names = [f"{prefix}{each}" for each in plugin_names[prefix]]
+            names = [f"{prefix}{plugin_name}" for plugin_name in plugin_names[prefix]]
             if not names or any(_stands_for(each, name) for each in names):
                 continue
         near = difflib.get_close_matches(own_name, names, n=1)
@@ -165,8 +165,8 @@ def _definition(name: str) -> ConfigDef | None:
     """The definition of a name, which may be for a single listener or SASL mechanism."""
     listener, own_name = split_listener_name(name)
     definition = TABLES.find(own_name)
-    if definition is None and listener and own_name.endswith(_OF_MECHANISM):
-        definition = TABLES.find(_OF_MECHANISM.removeprefix("."))
+    if definition is None and listener and own_name.endswith(_REAUTH_OF_MECHANISM):
+        definition = TABLES.find(_REAUTH_OF_MECHANISM.removeprefix("."))
     elif definition is None and listener and _BEFORE_MECHANISM in own_name:
         definition = TABLES.find(own_name[own_name.index(_BEFORE_MECHANISM) + 1 :])
     return definition

@@ -3,7 +3,7 @@
 The sources of a value, by descending precedence: this broker's dynamic configuration, the cluster-
 wide default, the node's file, Kafka's default. Dynamic values are ConfigRecords in the metadata
 log, so they survive a restart and override the file. `DYNAMIC` lists the properties that tierlog
-applies at once; the stores of a listener with TLS are read anew. Thread counts are accepted and
+applies at once; the stores of a listener with TLS are read again. Thread counts are accepted and
 shown even if tierlog has no such threads. Properties that Kafka can change at run time but tierlog
 cannot are rejected with a message that says so; Kafka's other properties are rejected with its
 message for read-only properties. An unknown name is kept, as in Kafka, because it may belong to a
@@ -108,7 +108,7 @@ _NOT_HERE = frozenset(
 """Properties besides `ssl.*` and `sasl.*` that Kafka can change at run time but tierlog cannot."""
 
 
-_OF_TLS_LISTENERS = frozenset(
+_TLS_LISTENER_KEYS = frozenset(
     {
         "ssl.key.password",
         "ssl.keystore.certificate.chain",
@@ -142,9 +142,9 @@ def is_dynamic(name: str) -> bool:
 
 
 def _is_of_tls(name: str) -> bool:
-    """Whether it is a store of one listener, which can be read anew."""
+    """Whether it is a store of one listener, which can be read again."""
     listener, key = split_listener_name(name)
-    return bool(listener) and key in _OF_TLS_LISTENERS
+    return bool(listener) and key in _TLS_LISTENER_KEYS
 
 
 def definition_of(name: str) -> ConfigDef | None:
@@ -164,15 +164,16 @@ class DynamicConfig:
         node_id: int,
         topic_defaults: TopicDefaults,
         supervisor: Supervisor,
+        tls: "TlsListeners | None",
     ) -> None:
+        """`tls` has the listeners with TLS, if there are any."""
         self.values = values
         """The current values."""
         self._file = values
         self._node_id = node_id
         self.topic_defaults = topic_defaults
         self._supervisor = supervisor
-        self.tls: TlsListeners | None = None
-        """The listeners with TLS, if there are any."""
+        self._tls = tls
         self._listeners: list[Callable[[ConfigValues], None]] = []
         # The listeners that have not received the newest values yet.
         self._outdated: list[Callable[[ConfigValues], None]] = []
@@ -205,7 +206,7 @@ class DynamicConfig:
         own = _effective(image.broker_config(self._node_id))
         everyone = _effective(image.broker_config(None))
         try:
-            values = self._merged(own, everyone)
+            values = self._merge(own, everyone)
             self.topic_defaults.update(values, own, everyone)
         except KafkaError as error:
             _log.warning(
@@ -216,7 +217,7 @@ class DynamicConfig:
         self.values = values
         self._outdated = list(self._listeners)
 
-    def _merged(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
+    def _merge(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
         """The file's values, overridden by dynamic ones. Raises KafkaError(INVALID_CONFIG)."""
         values = ConfigValues({**self._file.stated, **everyone, **own})
         check_values(values)
@@ -239,7 +240,7 @@ class DynamicConfig:
         after = {} if replaces else _with_definition(image.broker_config(broker_id))
         _check_lists(changes)
         apply_changes(after, changes, {**TABLES.unused, **TABLES.acted_on})
-        of_tls = [each.name for each in changes if _is_of_tls(each.name)]
+        of_tls = [change.name for change in changes if _is_of_tls(change.name)]
         self._check_tls_names(of_tls, is_for_all=not name)
         fixed = sorted(
             each
@@ -268,10 +269,10 @@ class DynamicConfig:
                 parse_value(definition, text)
             own = _effective(stated if name else image.broker_config(self._node_id))
             everyone = _effective(image.broker_config(None) if name else stated)
-            values = self._merged(own, everyone)
+            values = self._merge(own, everyone)
             check_change(self.values, values)
-            if of_tls and self.tls is not None:
-                self.tls.check(values)
+            if of_tls and self._tls is not None:
+                self._tls.check(values)
         except KafkaError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
@@ -281,12 +282,12 @@ class DynamicConfig:
                 ErrorCode.INVALID_REQUEST,
                 f"Cannot update these configs at default cluster level: {', '.join(names)}",
             )
-        for each in names:
-            listener = split_listener_name(each)[0]
-            if self.tls is None or listener.upper() not in self.tls.names:
+        for name in names:
+            listener = split_listener_name(name)[0]
+            if self._tls is None or listener.upper() not in self._tls.names:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"{each} has no effect: this broker has no listener {listener} with TLS.",
+                    f"{name} has no effect: this broker has no listener {listener} with TLS.",
                 )
 
     def check_name(self, name: str) -> None:

@@ -43,7 +43,7 @@ class Listeners(NamedTuple):
 
     def kind_of(self, name: str) -> ListenerKind:
         """Whether the listener of this name is for controllers."""
-        is_controller = any(each.name == name for each in self.controllers)
+        is_controller = any(controller.name == name for controller in self.controllers)
         return ListenerKind.CONTROLLER if is_controller else ListenerKind.BROKER
 
 
@@ -57,8 +57,8 @@ _PROTOCOL_MAP = "listener.security.protocol.map"
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def parse_endpoint(text: str) -> Endpoint:
@@ -69,16 +69,16 @@ def parse_endpoint(text: str) -> Endpoint:
     plain = host[1:-1] if bracketed else host
     digits = port.isascii() and port.isdigit() and len(port) <= 5
     if not (separator and name and colon and digits) or (":" in plain and not bracketed):
-        raise _refuse(f"{text} is not a listener: use NAME://host:port.")
+        raise _refusal(f"{text} is not a listener: use NAME://host:port.")
     if int(port) > PORT_MAX:
-        raise _refuse(f"The port of listener {text} is larger than 65535.")
+        raise _refusal(f"The port of listener {text} is larger than 65535.")
     return Endpoint(name.upper(), plain, int(port))
 
 
 def _endpoints(values: ConfigValues, name: str) -> list[Endpoint]:
     endpoints = [parse_endpoint(text) for text in values.texts(name)]
     if len({endpoint.name for endpoint in endpoints}) < len(endpoints):
-        raise _refuse(f"Each listener must have a different name in {name}.")
+        raise _refusal(f"Each listener must have a different name in {name}.")
     return endpoints
 
 
@@ -88,12 +88,12 @@ def _protocols(values: ConfigValues) -> dict[str, str]:
     for entry in filter(None, values.text(_PROTOCOL_MAP).split(",")):
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not (name and colon):
-            raise _refuse(f"{_PROTOCOL_MAP} holds {entry}, which is not NAME:PROTOCOL.")
+            raise _refusal(f"{_PROTOCOL_MAP} holds {entry}, which is not NAME:PROTOCOL.")
         if protocol not in _PROTOCOLS:
-            raise _refuse(f"Invalid security protocol `{protocol}` defined in {_PROTOCOL_MAP}.")
+            raise _refusal(f"Invalid security protocol `{protocol}` defined in {_PROTOCOL_MAP}.")
         if protocols.setdefault(name, protocol) != protocol:
             # Kafka uses the last one, which may open a listener that should not be open.
-            raise _refuse(
+            raise _refusal(
                 f"{_PROTOCOL_MAP} lists listener {name} twice, with {protocols[name]} and with "
                 f"{protocol}: remove one of them."
             )
@@ -119,7 +119,7 @@ def _require_served(protocols: Mapping[str, str], endpoints: list[Endpoint]) -> 
     """Refuse a listener without a protocol."""
     for endpoint in endpoints:
         if endpoint.name not in protocols:
-            raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
+            raise _refusal(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
 
 
 def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, str]:
@@ -129,7 +129,7 @@ def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, 
     """
     named = _endpoints(values, "listeners")
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
-    own = {each.name: protocols.get(each.name, "") for each in named}
+    own = {endpoint.name: protocols.get(endpoint.name, "") for endpoint in named}
     for name in quorum.controller_listeners:
         own.setdefault(name, protocols.get(name, ""))
     return own
@@ -146,8 +146,10 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
     stated = (
         _endpoints(values, "advertised.listeners") if values.text("advertised.listeners") else []
     )
-    bound = [each for each in named if each.name not in quorum.controller_listeners]
-    of_controllers = [each for each in named if each.name in quorum.controller_listeners]
+    bound = [endpoint for endpoint in named if endpoint.name not in quorum.controller_listeners]
+    of_controllers = [
+        endpoint for endpoint in named if endpoint.name in quorum.controller_listeners
+    ]
     by_name = {endpoint.name: endpoint for endpoint in stated}
     if Role.BROKER in quorum.roles:
         _check_advertised(values, named, bound, by_name)
@@ -158,9 +160,12 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
         by_name.setdefault(first, Endpoint(first, own.host, own.port))
     return Listeners(
         tuple(bound),
-        tuple(_public(by_name.get(each.name, each), local_host_name) for each in bound),
+        tuple(_public(by_name.get(endpoint.name, endpoint), local_host_name) for endpoint in bound),
         tuple(of_controllers),
-        tuple(_public(by_name.get(each.name, each), local_host_name) for each in of_controllers),
+        tuple(
+            _public(by_name.get(controller.name, controller), local_host_name)
+            for controller in of_controllers
+        ),
     )
 
 
@@ -187,41 +192,41 @@ def _check_advertised(
     bound: list[Endpoint],
     advertised: Mapping[str, Endpoint],
 ) -> None:
-    """Check what clients and brokers use, with the sentences of `KafkaConfig.validateValues`.
+    """Check what clients and brokers use, with the error messages of `KafkaConfig.validateValues`.
 
     Unlike in Kafka, a listener that `advertised.listeners` leaves out is advertised as it is bound.
     """
-    controllers = {each.name for each in named} - {each.name for each in bound}
+    controllers = {endpoint.name for endpoint in named} - {endpoint.name for endpoint in bound}
     of_brokers = [name for name in advertised if name not in controllers]
     if not bound or (advertised and not of_brokers):
-        raise _refuse(
+        raise _refusal(
             "There must be at least one broker advertised listener. Perhaps all listeners appear in"
             " controller.listener.names?"
         )
     names = [endpoint.name for endpoint in bound]
     inter_broker = values.text("inter.broker.listener.name").upper()
     if inter_broker and "security.inter.broker.protocol" in values.stated:
-        raise _refuse(
+        raise _refusal(
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be"
             " set."
         )
     if inter_broker and inter_broker not in names:
-        raise _refuse(
+        raise _refusal(
             "inter.broker.listener.name must be a listener name defined in advertised.listeners."
             " The valid options based on currently configured listeners are"
             f" {','.join(of_brokers or names)}"
         )
     if not set(of_brokers) <= set(names):
-        raise _refuse(
+        raise _refusal(
             "advertised.listeners listener names must be equal to or a subset of the ones defined"
             f" in listeners. Found {','.join(of_brokers)}. The valid options based on the current"
-            f" configuration are {','.join(each.name for each in named)}"
+            f" configuration are {','.join(endpoint.name for endpoint in named)}"
         )
 
 
 def _public(endpoint: Endpoint, local_host_name: str) -> Endpoint:
     if endpoint.host in EVERY_INTERFACE[1:]:
-        raise _refuse(
+        raise _refusal(
             f"advertised.listeners cannot use the nonroutable meta-address {endpoint.host}. Use a"
             " routable IP address."
         )

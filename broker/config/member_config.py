@@ -1,7 +1,7 @@
 """What a member of a cluster of several processes may not have in its properties file, yet.
 
-A member is a process that is not its whole cluster (`BrokerConfig.is_member`). Whatever its file
-asks for and is not served refuses the start with one sentence.
+A member is a process of a larger cluster (`BrokerConfig.is_member`). Whatever its file
+asks for and is not served prevents the start, with one message.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ METADATA_DIRECTORY = "metadata.log.dir"
 _AUTO_JOIN = "controller.quorum.auto.join.enable"
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def check_member(
@@ -32,19 +32,19 @@ def check_member(
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    names = [each.name for each in listeners.advertised]
+    names = [endpoint.name for endpoint in listeners.advertised]
     if quorum.is_broker and listener_of_brokers(values) not in names:
-        raise _refuse(
+        raise _refusal(
             "inter.broker.listener.name must be a listener name defined in advertised.listeners."
             f" The valid options based on currently configured listeners are {','.join(names)}"
         )
     if has_mounts:
-        raise _refuse(
+        raise _refusal(
             "A cluster of several processes cannot mount another tier yet: remove the properties"
             " tierlog.mount.*."
         )
     if _AUTO_JOIN in values.stated and values.boolean(_AUTO_JOIN) and _is_dynamic(quorum):
-        raise _refuse(
+        raise _refusal(
             f"{_AUTO_JOIN}=true is not supported yet: add a controller with kafka-metadata-quorum"
             " add-controller."
         )
@@ -64,10 +64,10 @@ def metadata_directory_first(values: ConfigValues, log_dirs: Sequence[str]) -> t
         return tuple(log_dirs)
     first = absolute_path(stated)
     if first not in log_dirs:
-        raise _refuse(
+        raise _refusal(
             f"{METADATA_DIRECTORY}={stated} is not supported yet: it must be one of log.dirs."
         )
-    return (first, *(each for each in log_dirs if each != first))
+    return (first, *(log_dir for log_dir in log_dirs if log_dir != first))
 
 
 def member_warnings(values: ConfigValues) -> list[str]:

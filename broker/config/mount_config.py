@@ -82,7 +82,7 @@ def _mount(name: str, properties: Mapping[str, str]) -> MountConfig:
 
 def _topics(name: str, properties: Mapping[str, str]) -> frozenset[str]:
     stated = properties.get(_TOPICS_PROPERTY, "")
-    topics = frozenset(filter(None, (each.strip() for each in stated.split(","))))
+    topics = frozenset(filter(None, (part.strip() for part in stated.split(","))))
     property_name = f"{MOUNT_PREFIX}{name}.{_TOPICS_PROPERTY}"
     if stated and not topics:
         raise _invalid(property_name, _NO_TOPICS)

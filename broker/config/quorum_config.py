@@ -1,9 +1,10 @@
 """What a process is in its cluster: its roles, the voters of the metadata quorum, their listeners.
 
-The checks and their sentences are those of Kafka's `KafkaConfig.validateValues` and `QuorumConfig`,
-in Kafka's order, with one exception: a process that is the whole cluster needs neither voters nor a
-listener for controllers, since nobody else asks its controller. What Kafka allows and a part of a
-cluster does not serve yet is refused after that, by `check_member`.
+The checks and their error messages are those of Kafka's `KafkaConfig.validateValues` and
+`QuorumConfig`, in Kafka's order, with one exception: a process that is the whole cluster needs
+neither voters nor a listener for controllers, since no other process sends requests to its
+controller. What Kafka allows but a cluster member does not support yet is refused afterwards, by
+`check_member`.
 """
 
 import re
@@ -59,7 +60,7 @@ class QuorumConfig(NamedTuple):
     """Names of listeners. The first is the one through which this node reaches controllers."""
 
     @property
-    def is_only(self) -> Role | None:
+    def only_role(self) -> Role | None:
         """The only role, if there is one."""
         (role, *others) = self.roles
         return None if others else role
@@ -75,16 +76,18 @@ class QuorumConfig(NamedTuple):
     @property
     def own_voter(self) -> QuorumVoter | None:
         """This node as a voter, if it is named as one."""
-        return next((each for each in self.voters if each.node_id == self.node_id), None)
+        return next((voter for voter in self.voters if voter.node_id == self.node_id), None)
 
     @property
     def names_no_other(self) -> bool:
         """Whether both roles are here, and no voter is another node."""
-        return self.is_only is None and all(each.node_id == self.node_id for each in self.voters)
+        return self.only_role is None and all(
+            voter.node_id == self.node_id for voter in self.voters
+        )
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def read_quorum(values: ConfigValues, node_id: int) -> QuorumConfig:
@@ -93,7 +96,7 @@ def read_quorum(values: ConfigValues, node_id: int) -> QuorumConfig:
     Raises KafkaError(INVALID_CONFIG).
     """
     if CONTROLLER_LISTENERS in values.stated and not any(values.texts(CONTROLLER_LISTENERS)):
-        raise _refuse(f"Configuration '{CONTROLLER_LISTENERS}' must not be empty.")
+        raise _refusal(f"Configuration '{CONTROLLER_LISTENERS}' must not be empty.")
     return QuorumConfig(
         node_id,
         frozenset(map(Role, values.texts(ROLES))),
@@ -114,10 +117,10 @@ def _voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
     for entry in entries:
         id_text, _, address = entry.partition("@")
         if not address or "@" in address:
-            raise _refuse(f"Invalid configuration value for {VOTERS}. {_FORM_OF_VOTER}")
+            raise _refusal(f"Invalid configuration value for {VOTERS}. {_FORM_OF_VOTER}")
         node_id = _integer(id_text)
         if node_id is None:
-            raise _refuse(f"Failed to parse voter ID as an integer from {id_text}")
+            raise _refusal(f"Failed to parse voter ID as an integer from {id_text}")
         host, port = _host_and_port(address, f"entry {entry}", VOTERS, _FORM_OF_VOTER)
         voters[node_id] = QuorumVoter(node_id, host, port)
     return tuple(voters.values())
@@ -130,12 +133,12 @@ def _server(entry: str) -> tuple[str, int]:
 def _host_and_port(address: str, entry: str, name: str, form: str) -> tuple[str, int]:
     match = re.fullmatch(_ADDRESS, address)
     if match is None:
-        raise _refuse(
+        raise _refusal(
             f"Failed to parse host name from {entry} for the configuration {name}. {form}"
         )
     port = int(match[2])
     if port > PORT_MAX:
-        raise _refuse(f"port out of range:{port}")
+        raise _refusal(f"port out of range:{port}")
     return match[1], port
 
 
@@ -147,8 +150,9 @@ def _integer(text: str) -> int | None:
 
 
 def require_controller_listeners(quorum: QuorumConfig) -> None:
-    """A part of a cluster must know how to reach controllers. Raises KafkaError(INVALID_CONFIG)."""
-    _require(quorum.is_only is None or quorum.controller_listeners, _NO_LISTENER_NAMED)
+    """A process that is not the whole cluster must know how to reach controllers. Raises
+    KafkaError(INVALID_CONFIG)."""
+    _require(quorum.only_role is None or quorum.controller_listeners, _NO_LISTENER_NAMED)
 
 
 def check_roles(
@@ -157,17 +161,17 @@ def check_roles(
     protocols: Collection[str],
     inter_broker: str,
 ) -> None:
-    """Check that roles, voters and the names of `listeners` fit.
+    """Check that roles, voters and the names of `listeners` are consistent.
 
     `protocols` are the names that have a security protocol; `inter_broker` is the name of the
     listener between brokers, if it is set. Raises KafkaError(INVALID_CONFIG).
     """
     _require(
-        quorum.is_only is None or quorum.voters or quorum.bootstrap_servers,
+        quorum.only_role is None or quorum.voters or quorum.bootstrap_servers,
         f"If using {ROLES}, either {BOOTSTRAP_SERVERS} must contain the set of bootstrap"
         f" controllers or {VOTERS} must contain a parseable set of controllers.",
     )
-    if quorum.is_only is Role.BROKER:
+    if quorum.only_role is Role.BROKER:
         _check_broker(quorum, listeners, protocols)
     else:
         _check_controller(quorum, listeners, inter_broker)
@@ -177,19 +181,19 @@ def check_roles(
 
 def _check_controller(quorum: QuorumConfig, listeners: Collection[str], inter_broker: str) -> None:
     _require(
-        quorum.is_only is None or all(name in quorum.controller_listeners for name in listeners),
+        quorum.only_role is None or all(name in quorum.controller_listeners for name in listeners),
         "The listeners config must only contain KRaft controller listeners from"
         f" {CONTROLLER_LISTENERS} when {ROLES}=controller",
     )
     _require(
-        quorum.is_only is None or inter_broker not in quorum.controller_listeners,
+        quorum.only_role is None or inter_broker not in quorum.controller_listeners,
         f"{CONTROLLER_LISTENERS} must not contain an explicitly set inter.broker.listener.name"
         f" configuration value when {ROLES}=controller'",
     )
     _require(
         not quorum.voters or quorum.own_voter,
         f"If {ROLES} contains the 'controller' role, the node id {quorum.node_id} must be included"
-        f" in the set of voters {VOTERS}={_set_of(quorum)}",
+        f" in the set of voters {VOTERS}={_voter_ids_text(quorum)}",
     )
     named = quorum.controller_listeners
     is_alone = quorum.names_no_other and not quorum.bootstrap_servers
@@ -212,7 +216,7 @@ def _check_broker(
     _require(
         not quorum.own_voter,
         f"If {ROLES} contains just the 'broker' role, the node id {quorum.node_id} must not be"
-        f" included in the set of voters {VOTERS}={_set_of(quorum)}",
+        f" included in the set of voters {VOTERS}={_voter_ids_text(quorum)}",
     )
     _require(
         not any(name in listeners for name in quorum.controller_listeners),
@@ -229,10 +233,10 @@ def _check_broker(
         )
 
 
-def _set_of(quorum: QuorumConfig) -> str:
+def _voter_ids_text(quorum: QuorumConfig) -> str:
     return f"Set({', '.join(str(voter.node_id) for voter in quorum.voters)})"
 
 
-def _require(condition: object, sentence: str) -> None:
+def _require(condition: object, message: str) -> None:
     if not condition:
-        raise _refuse(sentence)
+        raise _refusal(message)

@@ -67,7 +67,7 @@ def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, st
 def check_listener(values: ConfigValues, listeners: Listeners) -> None:
     """Reject the name of a listener that does not exist. Raises KafkaError(INVALID_CONFIG)."""
     name = values.text(LISTENER)
-    names = [each.name for each in listeners.bound]
+    names = [endpoint.name for endpoint in listeners.bound]
     if name and name not in names:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -92,4 +92,6 @@ def metadata_listener(
     """
     is_named = is_member or "inter.broker.listener.name" in values.stated
     name = values.text(LISTENER) or (listener_of_brokers(values) if is_named else "")
-    return next((each for each in listeners.bound if each.name == name), listeners.bound[0])
+    return next(
+        (endpoint for endpoint in listeners.bound if endpoint.name == name), listeners.bound[0]
+    )

@@ -1,8 +1,8 @@
 """The properties of listeners with SASL: Kafka's `sasl.*` for one listener and one mechanism.
 
 A key's value is that of `listener.name.<listener>.<mechanism>.<key>`, or else that of
-`listener.name.<listener>.<key>`, or else that of `<key>`. What protects and cannot be obeyed
-refuses the start. No sentence holds a password.
+`listener.name.<listener>.<key>`, or else that of `<key>`. A setting that protects but cannot be
+honoured prevents the start. No error message contains a password.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ...clients.sasl.jaas import JaasEntry, LoginModule, parse_jaas
 from ...clients.sasl.scram_keys import SCRAM_BY_NAME
 from ...security.sasl.oauth.properties import (
     CALLBACK_HANDLER,
-    OBEYED,
+    EFFECTIVE_KEYS,
     TokenSettingError,
     read_tokens,
     token_warnings,
@@ -30,18 +30,18 @@ _MODULES = {_PLAIN: LoginModule.PLAIN, _OAUTHBEARER: LoginModule.OAUTHBEARER}
 _JAAS = "sasl.jaas.config"
 _USER_PREFIX = "user_"
 _REAUTH = "connections.max.reauth.ms"
-_OF_LISTENER = (
+_LISTENER_KEYS = (
     "sasl.enabled.mechanisms",
     "sasl.server.max.receive.size",
     "connection.failed.authentication.delay.ms",
     _REAUTH,
 )
-_OF_MECHANISM = (_JAAS, _REAUTH)
+_MECHANISM_KEYS = (_JAAS, _REAUTH)
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-def _refuse(listener: str, sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, f"Listener {listener} cannot use SASL: {sentence}.")
+def _refusal(listener: str, message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Listener {listener} cannot use SASL: {message}.")
 
 
 class _Values:
@@ -59,7 +59,7 @@ class _Values:
         return next((name for name in names if name in self._stated), key)
 
     def value(self, key: str) -> object:
-        """The value that is set, checked, or the default. Raises KafkaError(INVALID_CONFIG)."""
+        """The value that is set, or the default; checked. Raises KafkaError(INVALID_CONFIG)."""
         definition = TABLES.find(key)
         assert definition is not None, f"{key} is in no table of properties"
         name = self.full_name(key)
@@ -80,14 +80,14 @@ def read_sasl(stated: Mapping[str, str], listener: str) -> SaslSettings:
     names = [str(each).strip() for each in cast("list[object]", enabled or [])]
     shown = values.full_name("sasl.enabled.mechanisms")
     if not names:
-        raise _refuse(listener, f"{shown} is empty; the mechanisms are {', '.join(_MECHANISMS)}")
+        raise _refusal(listener, f"{shown} is empty; the mechanisms are {', '.join(_MECHANISMS)}")
     for name in names:
         if name not in _MECHANISMS:
             is_default = not any(each.endswith("sasl.enabled.mechanisms") for each in stated)
             shown += ", by default," if is_default else ""
-            raise _refuse(
+            raise _refusal(
                 listener,
-                f"{shown} holds {name}, which tierlog does not have; the mechanisms are "
+                f"{shown} holds {name}, which tierlog does not support; the mechanisms are "
                 f"{', '.join(_MECHANISMS)}",
             )
     return SaslSettings(
@@ -103,20 +103,21 @@ def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> Mechanism
     entry = _entry(stated, listener, name)
     module = _MODULES.get(name, LoginModule.SCRAM)
     if entry is not None and entry.module is not module:
-        raise _refuse(
+        raise _refusal(
             listener, f"{_jaas_name(listener, name)} names {entry.module.value}, not {module.value}"
         )
     max_reauth_ms = max(0, values.integer(_REAUTH))
     if name == _OAUTHBEARER:
-        # Elsewhere it has no effect in Kafka, and would name the handler of other mechanisms too.
+        # Without that prefix it has no effect in Kafka, and would set the handler of other
+        # mechanisms too.
         handler = stated.get(_full_name(listener, name, CALLBACK_HANDLER), "").strip()
         try:
             tokens = read_tokens(handler, values, entry)
         except TokenSettingError as error:
-            raise _refuse(listener, str(error)) from None
+            raise _refusal(listener, str(error)) from None
         return MechanismSettings(name, max_reauth_ms, tokens=tokens)
     if values.value(CALLBACK_HANDLER):
-        raise _refuse(
+        raise _refusal(
             listener,
             f"{values.full_name(CALLBACK_HANDLER)} names a Java class that decides who is let in, "
             "which tierlog cannot load",
@@ -124,7 +125,7 @@ def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> Mechanism
     if name != _PLAIN:
         return MechanismSettings(name, max_reauth_ms)
     if entry is None:
-        raise _refuse(
+        raise _refusal(
             listener,
             f"{_jaas_name(listener, name)} has to name the users of PLAIN, such as "
             f'{_PLAIN_MODULE} required user_alice="...";',
@@ -146,7 +147,8 @@ def _jaas_name(listener: str, mechanism: str) -> str:
 
 
 def _entry(stated: Mapping[str, str], listener: str, mechanism: str) -> JaasEntry | None:
-    """The login module of a mechanism; it counts only with listener and mechanism, as in Kafka."""
+    """The login module of a mechanism; it is read only under the prefix of listener and mechanism,
+    as in Kafka."""
     name = _jaas_name(listener, mechanism)
     text = stated.get(name, "")
     if not text.strip():
@@ -167,7 +169,7 @@ def login_entry(
     return _jaas_name(listener, mechanism), _entry(stated, listener, mechanism)
 
 
-def is_obeyed(
+def has_effect(
     name: str, listeners: Mapping[str, SaslSettings], logins: Mapping[str, str] = {}
 ) -> bool:
     """Whether a property of one listener, or of a mechanism of it, has an effect there.
@@ -180,23 +182,23 @@ def is_obeyed(
     settings = listeners.get(listener.upper())
     if settings is None:
         return False
-    if own_name in _OF_LISTENER:
+    if own_name in _LISTENER_KEYS:
         return True
     has_tokens = any(each.tokens is not None for each in settings.mechanisms)
     mechanism = next(
         (each for each in settings.mechanisms if own_name.startswith(f"{each.name.lower()}.")), None
     )
     if mechanism is None:
-        return has_tokens and own_name in OBEYED
+        return has_tokens and own_name in EFFECTIVE_KEYS
     key = own_name[len(mechanism.name) + 1 :]
-    return key in _OF_MECHANISM or (mechanism.tokens is not None and key in OBEYED)
+    return key in _MECHANISM_KEYS or (mechanism.tokens is not None and key in EFFECTIVE_KEYS)
 
 
 def sasl_warnings(listeners: Mapping[str, SaslSettings]) -> list[str]:
-    """What the listeners do not verify."""
+    """Warnings about what the listeners do not verify."""
     return [
         warning
         for listener, settings in listeners.items()
-        for each in settings.mechanisms
-        for warning in token_warnings(listener, each.tokens)
+        for mechanism in settings.mechanisms
+        for warning in token_warnings(listener, mechanism.tokens)
     ]

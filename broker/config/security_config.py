@@ -1,8 +1,8 @@
 """The properties of secured listeners: Kafka's `ssl.*`, each also for one listener (KIP-651).
 
-A key's value is that of `listener.name.<listener>.<key>`, or else that of `<key>`. What protects
-and cannot be obeyed refuses the start, each combination with a sentence of its own: an ignored
-setting would let in whom its file keeps out.
+A key's value is that of `listener.name.<listener>.<key>`, or else that of `<key>`. A
+setting that protects but cannot be honoured prevents the start, each combination with a message of
+its own: an ignored setting would let in clients that its file keeps out.
 """
 
 import difflib
@@ -38,8 +38,8 @@ _KINDS: dict[str, StoreKind] = {
 }
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 class _Listener:
@@ -72,9 +72,9 @@ class _Listener:
         text = self._stated.get(self.full_name(key), "").strip(_BLANKS)
         return Secret(text) if text else None
 
-    def refuse(self, sentence: str) -> KafkaError:
-        """The error for a combination that cannot be obeyed."""
-        return _refuse(f"Listener {self.name} cannot use TLS: {sentence}.")
+    def refusal(self, message: str) -> KafkaError:
+        """The error for a combination that cannot be honoured."""
+        return _refusal(f"Listener {self.name} cannot use TLS: {message}.")
 
 
 def read_tls(
@@ -116,14 +116,14 @@ def _refuse_java(values: _Listener) -> None:
         ("ssl.provider", "a security provider of Java"),
     ):
         if values.text(key):
-            raise values.refuse(
+            raise values.refusal(
                 f"{values.full_name(key)} names {what}, which tierlog cannot load; remove the"
                 " property if OpenSSL may be used instead"
             )
     protocol = values.text("ssl.protocol")
     if protocol not in ("TLS", *_TOO_OLD, *_PROTOCOLS):
-        raise values.refuse(
-            f"{values.full_name('ssl.protocol')}={protocol} is no protocol that tierlog has; use"
+        raise values.refusal(
+            f"{values.full_name('ssl.protocol')}={protocol} is not a protocol of tierlog; use"
             " TLSv1.3, and limit versions with ssl.enabled.protocols"
         )
 
@@ -131,15 +131,15 @@ def _refuse_java(values: _Listener) -> None:
 def _versions(values: _Listener) -> tuple[str, str]:
     """The oldest and the newest protocol. Older ones than TLSv1.2 are never used, as in Java."""
     name = "ssl.enabled.protocols"
-    stated = [each.strip() for each in values.text(name).split(",") if each.strip()]
+    stated = [part.strip() for part in values.text(name).split(",") if part.strip()]
     for each in stated:
         if each not in (*_TOO_OLD, *_PROTOCOLS):
-            raise values.refuse(
+            raise values.refusal(
                 f"{values.full_name(name)} holds {each}; the protocols are TLSv1.2 and TLSv1.3"
             )
-    usable = [each for each in _PROTOCOLS if each in stated]
+    usable = [protocol for protocol in _PROTOCOLS if protocol in stated]
     if not usable:
-        raise values.refuse(
+        raise values.refusal(
             f"{values.full_name(name)} holds neither TLSv1.2 nor TLSv1.3; older protocols are not"
             " safe"
         )
@@ -151,7 +151,7 @@ def _ciphers(
 ) -> tuple[tuple[str, ...], tuple[str, str]] | None:
     """The suites of TLS 1.2, and the protocols that suites leave; None without a list."""
     key = "ssl.cipher.suites"
-    stated = [each.strip() for each in values.text(key).split(",") if each.strip()]
+    stated = [part.strip() for part in values.text(key).split(",") if part.strip()]
     if not stated:
         return None
     name = values.full_name(key)
@@ -162,10 +162,10 @@ def _ciphers(
             continue
         suite = openssl_name(each)
         if suite is None:
-            raise values.refuse(f"{name} holds {each}, which is no suite that OpenSSL has")
+            raise values.refusal(f"{name} holds {each}, which OpenSSL does not have")
         older.append(suite)
     if newest == "TLSv1.3" and newer and set(newer) < TLS_1_3:
-        raise values.refuse(
+        raise values.refusal(
             f"{name} holds only some of TLS 1.3's suites, and Python cannot choose among them: list"
             f" all three ({', '.join(sorted(TLS_1_3))}), or set ssl.enabled.protocols=TLSv1.2"
         )
@@ -174,7 +174,7 @@ def _ciphers(
     if oldest == "TLSv1.2" and not older:
         oldest = "TLSv1.3"
     if oldest > newest:
-        raise values.refuse(f"{name} holds no suite of the protocols in ssl.enabled.protocols")
+        raise values.refusal(f"{name} holds no suite of the protocols in ssl.enabled.protocols")
     return tuple(older), (oldest, newest)
 
 
@@ -183,12 +183,12 @@ def _kind(values: _Listener, key: str, *, is_inline: bool) -> StoreKind:
     name = values.text(key).upper()
     kind = _KINDS.get(name)
     if kind is None:
-        raise values.refuse(
+        raise values.refusal(
             f"{key}={name} is a format that tierlog does not read: convert the store with keytool"
             f" -importkeystore -deststoretype PKCS12, and set {key}=PKCS12"
         )
     if is_inline and kind != "PEM":
-        raise values.refuse(f"{key} is {name}, but the store is inline: set {key}=PEM")
+        raise values.refusal(f"{key} is {name}, but the store is inline: set {key}=PEM")
     return kind
 
 
@@ -196,7 +196,7 @@ def _checks_host(values: _Listener) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = values.text(key).lower()
     if algorithm not in ("https", ""):
-        raise values.refuse(f"{values.full_name(key)}={algorithm} is neither https nor empty")
+        raise values.refusal(f"{values.full_name(key)}={algorithm} is neither https nor empty")
     return algorithm == "https"
 
 
@@ -206,32 +206,32 @@ def _key_store(values: _Listener, *, needs_key: bool) -> KeyStore | None:
     chain = values.secret("ssl.keystore.certificate.chain")
     key_password = values.secret("ssl.key.password")
     if location and (key or chain):
-        raise values.refuse(
+        raise values.refusal(
             "ssl.keystore.location is set beside ssl.keystore.key or"
             " ssl.keystore.certificate.chain: keep the file or the inline texts, not both"
         )
     if key and not chain:
-        raise values.refuse(
+        raise values.refusal(
             "ssl.keystore.key is set without ssl.keystore.certificate.chain, which holds the"
             " certificates of the key"
         )
     if chain and not key:
-        raise values.refuse(
+        raise values.refusal(
             "ssl.keystore.certificate.chain is set without ssl.keystore.key, its private key"
         )
     password = values.secret("ssl.keystore.password")
     if not location and not key:
         if password:
-            raise values.refuse("ssl.keystore.password is set without ssl.keystore.location")
+            raise values.refusal("ssl.keystore.password is set without ssl.keystore.location")
         if not needs_key:
             return None
-        raise values.refuse(
+        raise values.refusal(
             "it has no private key; set ssl.keystore.type=PEM and ssl.keystore.location, a file"
             " with the key and its certificates"
         )
     kind = _kind(values, "ssl.keystore.type", is_inline=not location)
     if kind == "PEM" and password:
-        raise values.refuse(
+        raise values.refusal(
             "ssl.keystore.password is set, but a PEM store has none; ssl.key.password is the"
             " password of its key"
         )
@@ -245,12 +245,12 @@ def _check_passwords(
 ) -> None:
     """Refuse passwords that open no key store in PKCS12."""
     if password is None:
-        raise values.refuse(
+        raise values.refusal(
             "ssl.keystore.location is set without ssl.keystore.password; if the file is PEM, set"
             " ssl.keystore.type=PEM"
         )
     if key_password not in (None, password):
-        raise values.refuse(
+        raise values.refusal(
             "ssl.key.password is not ssl.keystore.password, but a store in PKCS12 has one password"
             " for both: remove ssl.key.password"
         )
@@ -261,17 +261,17 @@ def _trust_store(values: _Listener) -> TrustStore | None:
     inline = values.secret("ssl.truststore.certificates")
     password = values.secret("ssl.truststore.password")
     if location and inline:
-        raise values.refuse(
+        raise values.refusal(
             "ssl.truststore.location is set beside ssl.truststore.certificates: keep the file or"
             " the inline text, not both"
         )
     if not location and not inline:
         if password:
-            raise values.refuse("ssl.truststore.password is set without ssl.truststore.location")
+            raise values.refusal("ssl.truststore.password is set without ssl.truststore.location")
         return None
     kind = _kind(values, "ssl.truststore.type", is_inline=not location)
     if kind == "PEM" and password:
-        raise values.refuse("ssl.truststore.password is set, but a PEM store has none")
+        raise values.refusal("ssl.truststore.password is set, but a PEM store has none")
     return TrustStore(location, inline, kind, password)
 
 
@@ -293,7 +293,9 @@ def check_names(stated: Iterable[str]) -> None:
         names = [*TABLES.acted_on, *TABLES.unused]
         near = difflib.get_close_matches(key, names, n=1)
         hint = f"; did you mean {name.removesuffix(key)}{near[0]}?" if near else "."
-        raise _refuse(f"{name} is no property of Kafka or tierlog, so it protects nothing{hint}")
+        raise _refusal(
+            f"{name} is not a property of Kafka or tierlog, so it protects nothing{hint}"
+        )
 
 
 def without_effect(stated: Iterable[str], secured: Iterable[str]) -> set[str]:

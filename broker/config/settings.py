@@ -233,7 +233,7 @@ def raft_options(
         directory_id=ZERO_UUID if quorum.voters and is_controller else directory_id,
         cluster_id=cluster_id,
         listener=quorum.controller_listeners[0],
-        endpoints={each.name: Address(each.host, each.port) for each in endpoints},
+        endpoints={endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in endpoints},
         bootstrap_servers=tuple(Address(*server) for server in quorum.bootstrap_servers),
         can_be_voter=is_controller,
         election_timeout_ms=values.integer(f"{name}election.timeout.ms"),
@@ -250,7 +250,7 @@ def cluster_control_config(values: ConfigValues) -> "ClusterControlConfig":
     """What the active controller of several brokers does by the clock."""
     from ...replication.control.cluster_control_config import ClusterControlConfig
 
-    # A live broker connects anew for its next heartbeat: an eighth is for that.
+    # A live broker reconnects for its next heartbeat: an eighth is for that.
     after_reset_ms = max(values.integer("broker.heartbeat.interval.ms"), 1) * 9 // 8
     has_hint = values.boolean("tierlog.broker.death.hint")
     return ClusterControlConfig(

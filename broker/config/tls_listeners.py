@@ -47,7 +47,7 @@ class TlsListeners:
     def check(self, values: ConfigValues) -> None:
         """Read the stores that these values name. Raises KafkaError(INVALID_CONFIG)."""
         for name in self.acceptors:
-            self._renewed(name, values)
+            self._renew(name, values)
 
     def apply(self, values: ConfigValues) -> None:
         """Let new connections use the stores that these values name; keep those that are bad.
@@ -60,7 +60,7 @@ class TlsListeners:
 
         for name, acceptor in self.acceptors.items():
             try:
-                renewed = self._renewed(name, values)
+                renewed = self._renew(name, values)
                 context = self._node_contexts.get(name)
                 if context is not None and renewed is not acceptor.current:
                     renew_node_side(context, renewed.settings)
@@ -74,7 +74,7 @@ class TlsListeners:
                 _log.info("Listener %s has read its stores: it is %s", name, renewed.subject)
         self._is_started = True
 
-    def _renewed(self, name: str, values: ConfigValues) -> "ServerContext":
+    def _renew(self, name: str, values: ConfigValues) -> "ServerContext":
         """The current context, or a new one if settings or files have changed."""
         from ...security.tls.context import check_replacement, modification_times, server_context
         from .security_config import read_tls
@@ -99,7 +99,7 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
     """The listeners with TLS, if there are any. Raises KafkaError(INVALID_CONFIG)."""
     if not config.tls:
         return None
-    # A broker in plain text does not pay for OpenSSL.
+    # A broker in plain text does not load OpenSSL.
     from ...security.tls.context import server_context
     from ...security.tls.trial import with_client
     from ..network.tls_transport import TlsAcceptor

@@ -12,31 +12,10 @@ from collections.abc import Mapping
 from itertools import dropwhile
 from typing import NamedTuple
 
+from ...replication.control.configs.topic_synonyms import synonyms
 from ...replication.control.controller_config import ConfigSource
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from .config_values import TABLES, ConfigValues
-
-_HOUR_MS = 3_600_000
-_MINUTE_MS = 60_000
-
-
-class Synonym(NamedTuple):
-    """A broker property; its value times `factor` is the default of a topic property."""
-
-    name: str
-    factor: int = 1
-
-
-_COARSER: Mapping[str, tuple[Synonym, ...]] = {
-    "segment.ms": (Synonym("log.roll.hours", _HOUR_MS),),
-    "segment.jitter.ms": (Synonym("log.roll.jitter.hours", _HOUR_MS),),
-    "retention.ms": (
-        Synonym("log.retention.minutes", _MINUTE_MS),
-        Synonym("log.retention.hours", _HOUR_MS),
-    ),
-    "flush.ms": (Synonym("log.flush.scheduler.interval.ms"),),
-}
-
 
 _FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 _INTERCHANGEABLE: Mapping[str, tuple[str, ...]] = {
@@ -81,16 +60,9 @@ class TopicDefaults:
         """Use `values` from now on; `own` and `everyone` are its dynamic values by scope."""
         self._values, self._own, self._everyone = values, own, everyone
 
-    def synonyms(self, topic_property: str) -> tuple[Synonym, ...]:
-        """The synonyms of a topic property, by descending precedence."""
-        definition = TOPIC_CONFIGS[topic_property]
-        first = definition.server_synonym
-        own = () if first is None or TABLES.find(first) is None else (Synonym(first),)
-        return own + _COARSER.get(topic_property, ())
-
     def stated(self, topic_property: str) -> str | None:
         """The default that the user set, in the topic property's unit; None if not set."""
-        for name, factor in self.synonyms(topic_property):
+        for name, factor in synonyms(topic_property):
             text = self._values.stated.get(name)
             if text is None:
                 continue
@@ -106,7 +78,7 @@ class TopicDefaults:
         First those that are set, then Kafka's defaults. As in Kafka (`ConfigHelper`), the list
         starts at the first entry of the first synonym, and is empty if that has no entry.
         """
-        names = [name for name, _ in self.synonyms(topic_property)]
+        names = [name for name, _ in synonyms(topic_property)]
         layers = (
             (ConfigSource.DYNAMIC_BROKER_CONFIG, self._own),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self._everyone),

@@ -9,7 +9,6 @@ the rule applies to all of them, as in Kafka.
 from ...clients.config_def import invalid
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.compression import CompressionType
-from .config_groups import check_group_properties
 from .config_values import ConfigValues
 from .topic_defaults import TopicDefaults
 
@@ -34,28 +33,32 @@ _LOAD_FACTOR = "log.cleaner.io.buffer.load.factor"
 _SELECTOR = "replica.selector.class"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The only replica selector (KIP-392)."""
+_GROUPS = "group.consumer."
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
+_POLICY = "group.consumer.migration.policy"
+_POLICIES = ("bidirectional", "downgrade", "disabled", "upgrade")
 _RATES = ("max.connections", "max.connection.creation.rate")
 
 
 def check_values(values: ConfigValues) -> None:
     """Check the rules between properties. Raises KafkaError(INVALID_CONFIG)."""
     topics = TopicDefaults(values)
-    for name, least, sentence in (
+    for name, least, message in (
         ("segment.ms", 1, "log.roll.ms must be greater than or equal to 1"),
         ("segment.jitter.ms", 0, "log.roll.jitter.ms must be greater than or equal to 0"),
     ):
         stated = topics.stated(name)
         if stated is not None and int(stated) < least:
-            raise _refuse(sentence)
+            raise _refusal(message)
     if topics.stated("retention.ms") == "0":
-        raise _refuse("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+        raise _refusal("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     threads = 1
     if "log.cleaner.threads" in values.stated:
         # Looked up only if set, so that a start need not parse the table of unused properties.
         threads = max(values.integer("log.cleaner.threads"), 1)
     dedupe_bytes = values.integer("log.cleaner.dedupe.buffer.size")
     if values.boolean("log.cleaner.enable") and dedupe_bytes // threads <= _DEDUPE_BYTES_PER_THREAD:
-        raise _refuse("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+        raise _refusal("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     load_factor = values.number(_LOAD_FACTOR)
     if not 0 < load_factor <= 1:
         # Kafka accepts any value, but a cleaner without room for a key cleans nothing.
@@ -65,14 +68,14 @@ def check_values(values: ConfigValues) -> None:
     _check_relations(values)
     overrides = values.text("max.connections.per.ip.overrides")
     if values.integer("max.connections.per.ip") == 0 and not overrides:
-        raise _refuse(
+        raise _refusal(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
             "property is set."
         )
-    check_group_properties(values)
+    _check_groups(values)
     selector = values.text(_SELECTOR).strip() if _SELECTOR in values.stated else ""
     if selector not in ("", RACK_AWARE_SELECTOR):
-        raise _refuse(
+        raise _refusal(
             f"{_SELECTOR}={selector} is a Java class, which tierlog cannot load; use"
             f" {RACK_AWARE_SELECTOR}, or remove the property."
         )
@@ -87,7 +90,7 @@ def _check_relations(values: ConfigValues) -> None:
     stated = values.stated
     codec = values.integer("offsets.topic.compression.codec")
     if codec not in tuple(map(int, CompressionType)):
-        raise _refuse(f"Unknown compression type id: {codec}.")
+        raise _refusal(f"Unknown compression type id: {codec}.")
     for least, most, purpose in (
         (
             "replica.fetch.wait.max.ms",
@@ -104,10 +107,42 @@ def _check_relations(values: ConfigValues) -> None:
             continue
         is_unbounded = most == "connections.max.idle.ms" and values.integer(most) < 0
         if values.integer(least) > values.integer(most) and not is_unbounded:
-            raise _refuse(
+            raise _refusal(
                 f"{least}={values.integer(least)} should always be less than or equal to"
                 f" {most}={values.integer(most)} {purpose}."
             )
+
+
+def _check_groups(values: ConfigValues) -> None:
+    """Check Kafka's rules for several properties of groups (`GroupCoordinatorConfig`, KIP-848).
+
+    The defaults satisfy them, so they are checked only if one of the properties is set.
+    """
+    if _PROTOCOLS in values.stated and "classic" not in values.texts(_PROTOCOLS):
+        raise _refusal("Disabling the 'classic' protocol is not supported.")
+    if not any(name.startswith(_GROUPS) for name in values.stated):
+        return
+    for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        least, most, own = (f"{_GROUPS}{part}{name}" for part in ("min.", "max.", ""))
+        _require_at_least(values, most, least)
+        _require_at_least(values, own, least)
+        if values.integer(own) > values.integer(most):
+            raise _refusal(f"{own} must be less than or equal to {most}")
+    heartbeat, session = f"{_GROUPS}heartbeat.interval.ms", f"{_GROUPS}session.timeout.ms"
+    if values.integer(heartbeat) >= values.integer(session):
+        raise _refusal(f"{heartbeat} must be less than {session}")
+    policy = values.text(_POLICY)
+    if policy.lower() not in _POLICIES:
+        allowed = ", ".join(name.upper() for name in _POLICIES)
+        raise invalid(_POLICY, policy, f"String must be one of (case insensitive): {allowed}")
+    assignors = values.texts(f"{_GROUPS}assignors")
+    if not assignors:
+        raise invalid(f"{_GROUPS}assignors", "[]", "Configuration must not be empty")
+
+
+def _require_at_least(values: ConfigValues, name: str, least: str) -> None:
+    if values.integer(name) < values.integer(least):
+        raise _refusal(f"{name} must be greater than or equal to {least}")
 
 
 def check_change(before: ConfigValues, after: ConfigValues) -> None:
@@ -116,17 +151,17 @@ def check_change(before: ConfigValues, after: ConfigValues) -> None:
         now, then = before.integer(name), after.integer(name)
         failed = f"Dynamic thread count update validation failed for {name}={then}"
         if then < 1:
-            raise _refuse(f"{failed}, value should be at least 1")
+            raise _refusal(f"{failed}, value should be at least 1")
         if then < now // 2:
-            raise _refuse(f"{failed}, value should be at least half the current value {now}")
+            raise _refusal(f"{failed}, value should be at least half the current value {now}")
         if then > now * 2:
-            raise _refuse(
+            raise _refusal(
                 f"{failed}, value should not be greater than double the current value {now}"
             )
     for name in _RATES:
         if after.integer(name) == 0:
-            raise _refuse(f"Invalid {name} 0")
+            raise _refusal(f"Invalid {name} 0")
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

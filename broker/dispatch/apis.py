@@ -10,14 +10,15 @@ All responses except those of Produce and Fetch are encoded in steps: encoding t
 than a slice continues in the queue of `large_requests.py`. Large requests use that queue from
 decoding on. Whether a Produce request is large depends on its partitions, not on its records.
 
-The headers of a client's requests usually differ only in the correlation id. A header that matches
-the last one in all other bytes is not parsed again, nor is a request decoded that repeats, as long
-as the client is who it was and no access control entry has changed: what is remembered of it was
-allowed to that client then (`security/access.py`).
+The headers of a client's requests usually differ only in the correlation id. A header that equals
+the last one in all other bytes is not parsed again, and a repeated request is not decoded again, as
+long as the identity of the client and the access control entries are unchanged: what is cached was
+allowed for that client at that time (`security/access.py`).
 
-An error here closes its own connection and no other: an API key or version that is not served on
-this kind of listener (except ApiVersions, which is answered in version 0 with error 35, KIP-511), a
-body that does not match its header, or an internal error. Only an internal error logs a traceback.
+An error here closes only the connection it came from. The errors are an API key or version that is
+not served on this kind of listener (except ApiVersions, which is answered in version 0 with error
+35, KIP-511), a body that does not match its header, and an internal error. Only an internal error
+logs a traceback.
 """
 
 import asyncio
@@ -50,17 +51,19 @@ from ...clients.protocol.primitives import TooManyElementsError, size_of
 from ...clients.protocol.schema import Chunk, Message
 from ...clients.runtime.steps import finished
 from ..metrics.metrics import Counter
-from ..network.connection import ConnectedClient, DeferredResponse, Refused, Response
+from ..network.connection import ConnectedClient
+from ..network.response import DeferredResponse, Refused, Response
 from ..request.context import BrokerContext, Deferred, NoAnswer, NodeContext, RequestContext
 from ..request.large_requests import run_slice
-from .handler import Handler, Outcome
-from .muting import muted
+from .handler import Handler, Measured, MeasuredResult, Throttled
+from .muting import mute_after, muted
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.fetch import FetchRequest
     from ...security.session import Session
     from .fetch_pacing import FetchPacing
     from .request_cache import RequestCache
+    from .throttling import Throttle
 
 _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
@@ -73,16 +76,16 @@ _HEAD = Format(">ii")
 _HEADS = {4: _HEAD, 5: Format(">iix")}
 """By the length of the response header: 4 without tagged fields, 5 with an empty set of them."""
 
-_OF_CONTROLLERS = 1 << 32
-"""In the key of a route: it serves a listener of controllers."""
+_ON_CONTROLLER_LISTENER = 1 << 32
+"""The bit in a route key that says: for a listener of controllers."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
 take a few milliseconds to decode."""
 _PARTITIONS_AT_ONCE = 5_000
-"""A Fetch of a session with more partitions waits for its turn, too: each takes some 4 µs."""
-_ELEMENTS_OF_CHANGES_MAX = 20_000
-_CHANGES = frozenset(
+"""A Fetch of a session with more partitions waits for its turn, too: a partition takes 4 µs."""
+_ELEMENTS_NOT_IN_SLICES_MAX = 20_000
+_NOT_IN_SLICES = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
@@ -107,7 +110,7 @@ _CHANGES = frozenset(
     }
 )
 """APIs that are not handled in slices, so their requests may have fewer elements. Reassignments are
-not in this set: a request may hold 10,000, as in Kafka, which with three replicas each are 40,000
+not in this set: a request may hold 10,000, as in Kafka, which with three replicas each makes 40,000
 elements, but each reassignment takes only 5 µs."""
 _PRODUCED_AT_ONCE_MAX = 1_000
 """The most topics and partitions of a Produce request that is decoded and served in one go."""
@@ -117,7 +120,7 @@ _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 _log = logging.getLogger(__name__)
 
 
-_Asker = tuple[str, str]
+_ClientKey = tuple[str, str]
 """A client's principal and address."""
 
 
@@ -138,48 +141,42 @@ class _Route(NamedTuple):
     errors: Counter
 
 
-class _Finished(NamedTuple):
-    """The response of work done in slices, and how long to mute the client after it."""
-
-    answer: Response
-    wait_s: float
-
-
 class _ParsedHeader:
     """A parsed header, with everything that requests with the same header share."""
 
     __slots__ = (
         "api",
-        "asker",
         "body",
         "cache",
+        "client_key",
         "context",
         "epoch",
-        "owner",
         "pacing",
         "rest",
         "route",
+        "routes",
         "session",
     )
 
     def __init__(
         self,
-        owner: "Apis",
+        routes: "dict[int, _Route]",
         frame: memoryview,
         body: int,
         route: _Route,
         context: RequestContext,
         session: "Session",
     ) -> None:
-        # When quotas change, another `Apis` may replace the owner, even for connected clients.
-        self.owner = owner
+        self.routes = routes
+        """The routing table in use when this was parsed; another replaces it when quotas are set or
+        removed, also for connected clients."""
         self.api = memoryview(bytes(frame[_API]))
         self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
         self.body = body
         self.route = route
         self.context = context
-        self.asker = (context.principal, context.client_host)
-        """Who takes turns with others."""
+        self.client_key = (context.principal, context.client_host)
+        """Under which key its large requests take turns with those of other clients."""
         self.session = session
         self.epoch = 0
         """The epoch of the authorizer that allowed what `cache` holds."""
@@ -193,36 +190,32 @@ class Apis:
     Without a broker's parts, only listeners of controllers may be served.
     """
 
-    _caches_requests = True
-    """Whether repeated requests are answered without being decoded."""
-    _paces_fetches = True
-    """Whether Fetch responses are paced: not while quotas mute clients (`fetch_pacing.py`)."""
-    _pipelines = True
-    """Whether a Produce that waits for followers holds up no later request."""
-
-    _wait_s = 0.0
-    """How long to mute the client of the current request after the response."""
-    _request_bytes = 0
-    """The size of the current request, for `ThrottlingApis`."""
-
     def __init__(self, broker: NodeContext) -> None:
         # Handlers that need a broker's parts are only reached on a listener of brokers.
         self._broker = cast("BrokerContext", broker)
         self._listeners = broker.listeners
         self._authorizer = broker.authorizer
         self._routes: dict[int, _Route] = {}
+        self._throttle: Throttle | None = None
+        """While there is one, no Produce is pipelined, no Fetch is paced, no request is cached."""
         self._large_requests = broker.large_requests
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
         self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
         self._is_pacing = broker.config.values.boolean("tierlog.fetch.pacing.enable")
         self._loop = asyncio.get_running_loop()
 
+    def limit(self, throttle: "Throttle | None") -> None:
+        """Throttle clients from their next request on; None ends throttling."""
+        if throttle is not self._throttle:
+            self._throttle = throttle
+            self._routes = {}
+
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
         """Answer one request. Raises Refused or ProtocolError if the connection must be closed."""
         header = client.last_header
         if not (
             isinstance(header, _ParsedHeader)
-            and header.owner is self
+            and header.routes is self._routes
             and header.session is client.session
             and (self._authorizer is None or header.epoch == self._authorizer.epoch)
             and frame[_BEHIND_CORRELATION_ID : header.body] == header.rest
@@ -231,14 +224,14 @@ class Apis:
             try:
                 header = self._parse_header(client, frame)
             except UnsupportedApiError as error:
-                return self._unsupported(error)
+                return self._unsupported_version(error)
             client.last_header = header if header.body <= _CACHED_HEADER_BYTES_MAX else None
         pacing = header.pacing
         if pacing is None:
             return self._answer(header, frame)
         now = self._loop.time()
         pacing.requested(now)
-        return self._paced(pacing, now, self._answer(header, frame))
+        return self._pace(pacing, now, self._answer(header, frame))
 
     def _answer(self, header: _ParsedHeader, frame: memoryview) -> Response:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
@@ -254,13 +247,13 @@ class Apis:
             return cached
         return self._handle(header, frame, correlation_id, cached)
 
-    def _paced(self, pacing: "FetchPacing", requested_at: float, answer: Response) -> Response:
+    def _pace(self, pacing: "FetchPacing", requested_at: float, answer: Response) -> Response:
         """The Fetch response; the client is muted after it if pacing requires it."""
         if isinstance(answer, DeferredResponse):
             respond = answer.respond
 
             def respond_and_pace(done: asyncio.Future[object]) -> Response:
-                return self._paced(pacing, requested_at, respond(done))
+                return self._pace(pacing, requested_at, respond(done))
 
             return answer._replace(respond=respond_and_pace)
         nbytes = sum(map(size_of, answer))
@@ -272,7 +265,7 @@ class Apis:
         header: _ParsedHeader,
         frame: memoryview,
         correlation_id: int,
-        result: Outcome = None,
+        result: Measured = None,
     ) -> Response:
         """Decode the request and call its handler, unless there is a `result` already."""
         route, cache = header.route, header.cache
@@ -280,26 +273,48 @@ class Apis:
             if result is None:
                 if len(frame) > _LARGE_REQUEST_BYTES and header.context.api_key != ApiKey.PRODUCE:
                     return self._in_turn(header, frame, correlation_id)
-                request = self._decoded(header, frame)
+                request = self._decode(header, frame)
                 if request is None or self._is_of_large_session(header.context, request):
                     return self._in_turn(header, frame, correlation_id)
-                handled = route.handle(self._broker, header.context, request)
+                throttle = self._throttle
+                handled: MeasuredResult
+                if throttle is None:
+                    handled = route.handle(self._broker, header.context, request)
+                else:
+                    handled = self._handle_within_quotas(throttle, header, request, frame)
                 result = finished(handled) if isinstance(handled, Generator) else handled
                 if result is None:
                     return ()
                 if cache is not None:
-                    if isinstance(result, Message):
-                        cache.put(frame, request, result)
-                    elif route.is_pipelined and isinstance(result, Deferred):
-                        cache.put(frame, request, None)
+                    _remember(cache, route, frame, request, result)
             if isinstance(result, Message):
-                return self._encoded(route, header.asker, correlation_id, result)
+                return self._encode(route, header.client_key, correlation_id, result)
+            if isinstance(result, Throttled):
+                return self._mute_after(route, header.client_key, correlation_id, result)
         except Exception as error:
             raise self._failure(route, error) from error
-        return self._deferred(route, header.asker, correlation_id, result, len(frame))
+        return self._defer(route, header.client_key, correlation_id, result, len(frame))
+
+    def _handle_within_quotas(
+        self, throttle: "Throttle", header: _ParsedHeader, request: Message, frame: memoryview
+    ) -> MeasuredResult:
+        """Handle a request within its client's quotas."""
+        handle, nbytes = header.route.handle, len(frame) + _SIZE_BYTES
+        return throttle.handle(handle, self._broker, header.context, request, nbytes)
+
+    def _mute_after(
+        self, route: _Route, client_key: _ClientKey, correlation_id: int, throttled: Throttled
+    ) -> Response:
+        """The response as a frame; its client is muted after it."""
+        response, wait_s = throttled
+        encoded = (
+            () if response is None else self._encode(route, client_key, correlation_id, response)
+        )
+        return mute_after(self._loop, encoded, wait_s)
 
     def _is_of_large_session(self, context: RequestContext, request: Message) -> bool:
-        """Whether it is a consumer's Fetch whose session has many partitions; it need not name any.
+        """Whether it is a consumer's Fetch whose session has many partitions, even if the request
+        itself names none.
 
         Followers never wait for clients: `acks=all` and the ISR depend on them.
         """
@@ -309,10 +324,10 @@ class Apis:
         sessions = self._broker.fetch_sessions
         return session_id != 0 and sessions.size_of_consumers(session_id) > _PARTITIONS_AT_ONCE
 
-    def _deferred(
+    def _defer(
         self,
         route: _Route,
-        asker: _Asker,
+        client_key: _ClientKey,
         correlation_id: int,
         result: Deferred[object] | Coroutine[object, object, Message | None],
         nbytes: int,
@@ -320,7 +335,7 @@ class Apis:
         work, then = result if isinstance(result, Deferred) else (result, _identity)
         # Only a coroutine still uses the request; a future no longer does.
         is_running = isinstance(work, Coroutine)
-        respond = self._responder(route, asker, correlation_id, then)
+        respond = self._responder(route, client_key, correlation_id, then)
         return DeferredResponse(
             work,
             respond,
@@ -328,33 +343,32 @@ class Apis:
             is_pipelined=route.is_pipelined and not is_running,
         )
 
-    def _encoded(
-        self, route: _Route, asker: _Asker, correlation_id: int, response: Message
+    def _encode(
+        self, route: _Route, client_key: _ClientKey, correlation_id: int, response: Message
     ) -> Response:
         """The response as a frame; deferred if it takes longer than a slice to encode."""
         if not route.in_steps:
-            return _framed(encode(response, route.version), route.head, correlation_id)
+            return _to_frame(encode(response, route.version), route.head, correlation_id)
         steps = self._steps(route, correlation_id, response)
         done = run_slice(steps)
         if done is not None:
-            return done.value.answer
-        return self._finished_in_turn(route, asker, steps, 0)
+            return done.value
+        return self._finished_in_turn(route, client_key, steps, 0)
 
     def _steps(
         self, route: _Route, correlation_id: int, response: Message
-    ) -> Generator[None, None, _Finished]:
-        wait_s = self._wait_s
+    ) -> Generator[None, None, Response]:
         chunks = yield from encode_in_steps(response, route.version, self._answer_bytes_max)
-        return _Finished(_framed(chunks, route.head, correlation_id), wait_s)
+        return _to_frame(chunks, route.head, correlation_id)
 
     def _in_turn(self, header: "_ParsedHeader", frame: memoryview, correlation_id: int) -> Response:
         """Answer a large request when it is its turn."""
         work = self._answer_slowly(header, lasting(frame), correlation_id)
-        return self._finished_in_turn(header.route, header.asker, work, len(frame))
+        return self._finished_in_turn(header.route, header.client_key, work, len(frame))
 
     def _answer_slowly(
         self, header: "_ParsedHeader", frame: memoryview, correlation_id: int
-    ) -> Generator[None, None, _Finished]:
+    ) -> Generator[None, None, Response]:
         route = header.route
         cls = request_class(header.context.api_key)
         try:
@@ -364,35 +378,40 @@ class Apis:
         except ProtocolError as error:
             raise _unreadable(route, error) from error
         yield
-        self._wait_s = 0.0
-        self._request_bytes = len(frame) + _SIZE_BYTES
-        result = route.handle(self._broker, header.context, request)
+        throttle = self._throttle
+        result: MeasuredResult
+        if throttle is None:
+            result = route.handle(self._broker, header.context, request)
+        else:
+            result = self._handle_within_quotas(throttle, header, request, frame)
         if isinstance(result, Generator):
             result = yield from result
-        if result is None:
-            return _Finished((), self._wait_s)
-        if isinstance(result, Message):
-            return (yield from self._steps(route, correlation_id, result))
+        response, wait_s = result if isinstance(result, Throttled) else (result, 0.0)
+        if response is None:
+            return mute_after(self._loop, (), wait_s)
+        if isinstance(response, Message):
+            encoded = yield from self._steps(route, correlation_id, response)
+            return mute_after(self._loop, encoded, wait_s)
         # The response to a large request may be long: encode it in steps, whatever its API.
         route = route._replace(in_steps=True)
-        return _Finished(
-            self._deferred(route, header.asker, correlation_id, result, len(frame)), 0.0
-        )
+        return self._defer(route, header.client_key, correlation_id, response, len(frame))
 
     def _finished_in_turn(
-        self, route: _Route, asker: _Asker, work: Generator[None, None, _Finished], nbytes: int
+        self,
+        route: _Route,
+        client_key: _ClientKey,
+        work: Generator[None, None, Response],
+        nbytes: int,
     ) -> DeferredResponse:
         """A deferred response that waits for work done in slices, and sends its result."""
 
         def respond(done: asyncio.Future[object]) -> Response:
             try:
-                ended = cast("_Finished", done.result())
+                return cast("Response", done.result())
             except Exception as error:
                 raise self._failure(route, error) from error
-            self._wait_s = ended.wait_s
-            return ended.answer
 
-        answer = self._large_requests.submit(work, asker)
+        answer = self._large_requests.submit(work, client_key)
         return DeferredResponse(answer, respond, held_bytes=nbytes)
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
@@ -404,7 +423,7 @@ class Apis:
         version = header.api_version
         key = header.api_key << 16 | version
         if kind is ListenerKind.CONTROLLER:
-            key |= _OF_CONTROLLERS
+            key |= _ON_CONTROLLER_LISTENER
         try:
             route = self._routes.get(key) or self._route(key, APIS[header.api_key], version)
         except KafkaError as error:
@@ -420,26 +439,25 @@ class Apis:
             listener_kind=kind,
             connection=client if kind is ListenerKind.CONTROLLER else None,
         )
-        parsed = _ParsedHeader(self, frame, body, route, context, client.session)
+        parsed = _ParsedHeader(self._routes, frame, body, route, context, client.session)
         if self._authorizer is not None:
             parsed.epoch = self._authorizer.epoch
-        if kind is ListenerKind.CONTROLLER:
+        if kind is ListenerKind.CONTROLLER or self._throttle is not None:
             return parsed
-        if self._caches_requests:
-            parsed.cache = self._cache_for(context, body)
-        if header.api_key == ApiKey.FETCH and self._is_pacing and self._paces_fetches:
+        parsed.cache = self._cache_for(context, body)
+        if header.api_key == ApiKey.FETCH and self._is_pacing:
             if client.fetch_pacing is None:
                 client.fetch_pacing = self._pacing_of(parsed, frame)
             parsed.pacing = cast("FetchPacing | None", client.fetch_pacing)
         return parsed
 
     def _pacing_of(self, header: _ParsedHeader, frame: memoryview) -> "FetchPacing | None":
-        """The pacing of a new connection; None for a follower, which has no queue."""
+        """The pacing of a new connection; None for a follower, which has no prefetch queue."""
         from ...clients.protocol.messages.fetch import FetchRequest
         from .fetch_pacing import FetchPacing
 
         # A larger request takes long to decode, and a follower starts with a small one.
-        request = None if len(frame) > _LARGE_REQUEST_BYTES else self._decoded(header, frame)
+        request = None if len(frame) > _LARGE_REQUEST_BYTES else self._decode(header, frame)
         if request is not None:
             assert isinstance(request, FetchRequest), "Only Fetch is paced."
             if max(request.replica_id, request.replica_state.replica_id) >= 0:
@@ -460,7 +478,7 @@ class Apis:
                 return FetchRequestCache(self._broker, context, body)
         return None
 
-    def _decoded(self, header: "_ParsedHeader", frame: memoryview) -> Message | None:
+    def _decode(self, header: "_ParsedHeader", frame: memoryview) -> Message | None:
         """The request; None if it has too many elements to be decoded at once."""
         route = header.route
         try:
@@ -474,7 +492,7 @@ class Apis:
     def _responder(
         self,
         route: _Route,
-        asker: _Asker,
+        client_key: _ClientKey,
         correlation_id: int,
         then: Callable[[object], object],
     ) -> Callable[[asyncio.Future[object]], Response]:
@@ -484,9 +502,11 @@ class Apis:
                 if isinstance(response, list):
                     # A cached response is encoded already.
                     return cast("list[Chunk]", response)
+                if isinstance(response, Throttled):
+                    return self._mute_after(route, client_key, correlation_id, response)
                 if not isinstance(response, Message):
                     return ()
-                return self._encoded(route, asker, correlation_id, response)
+                return self._encode(route, client_key, correlation_id, response)
             except Exception as error:
                 raise self._failure(route, error) from error
 
@@ -506,7 +526,7 @@ class Apis:
         _log.error("Internal error handling request %s", route.name, exc_info=error)
         return Refused(f"{route.name} failed with an internal error, logged above")
 
-    def _unsupported(self, error: UnsupportedApiError) -> Response:
+    def _unsupported_version(self, error: UnsupportedApiError) -> Response:
         header = error.header
         if header.api_key != ApiKey.API_VERSIONS:
             raise Refused(error.message)
@@ -521,40 +541,39 @@ class Apis:
                 )
             ],
         )
-        return _framed(encode(response, 0), _HEAD, header.correlation_id)
+        return _to_frame(encode(response, 0), _HEAD, header.correlation_id)
 
-    def _handler(self, key: ApiKey, handle: Handler) -> Handler:
-        """The handler that serves an API; `ThrottlingApis` wraps it to measure it."""
-        return handle
-
-    def _guarded(self, key: ApiKey, route: int, handle: Handler) -> Handler:
-        """The handler behind the check of its API. Raises KafkaError for an API without one."""
+    def _with_check(self, key: ApiKey, route_key: int, handle: Handler) -> Handler:
+        """The handler, wrapped in the access check of its API. Raises KafkaError for an API without
+        one."""
         if self._authorizer is None:
             return handle
-        from ...security.api_checks import guarded
+        from ...security.api_checks import with_check
 
-        kind = ListenerKind.CONTROLLER if route & _OF_CONTROLLERS else ListenerKind.BROKER
-        return guarded(key, kind, handle)
+        kind = (
+            ListenerKind.CONTROLLER if route_key & _ON_CONTROLLER_LISTENER else ListenerKind.BROKER
+        )
+        return with_check(key, kind, handle)
 
-    def _recorded(self, key: ApiKey, handle: Handler) -> Handler:
-        """The handler that leaves a line of audit, if its API is an administrative act."""
-        if not self._broker.tells_clients_apart:
+    def _with_audit(self, key: ApiKey, handle: Handler) -> Handler:
+        """The handler, writing an audit line if its API is an administrative act."""
+        if not self._broker.identifies_clients:
             return handle
-        from ..request.recorded_acts import recorded
+        from ..request.recorded_acts import with_audit
 
-        return cast("Handler", recorded(key, handle))
+        return cast("Handler", with_audit(key, handle))
 
-    def _forwarding(self, key: ApiKey, route: int, handle: Handler) -> Handler:
-        """The handler, or one that leaves the request to the active controller elsewhere."""
-        if self._broker.member is None or route & _OF_CONTROLLERS:
+    def _forwarding(self, key: ApiKey, route_key: int, handle: Handler) -> Handler:
+        """The handler, or one that forwards to the active controller on another node."""
+        if self._broker.member is None or route_key & _ON_CONTROLLER_LISTENER:
             return handle
         from .forwarding import FORWARDABLE, forwarding
 
         return forwarding(handle) if key in FORWARDABLE else handle
 
     def _elements_max_of(self, key: ApiKey) -> int:
-        if key in _CHANGES:
-            return min(self._elements_max, _ELEMENTS_OF_CHANGES_MAX)
+        if key in _NOT_IN_SLICES:
+            return min(self._elements_max, _ELEMENTS_NOT_IN_SLICES_MAX)
         return self._elements_max
 
     def _route(self, key: int, api: Api, version: int) -> _Route:
@@ -568,17 +587,14 @@ class Apis:
             f"{api.name} v{version}",
             version,
             decoder,
-            self._handler(
+            self._forwarding(
                 api.key,
-                self._forwarding(
-                    api.key,
-                    key,
-                    self._guarded(api.key, key, self._recorded(api.key, module.handle)),
-                ),
+                key,
+                self._with_check(api.key, key, self._with_audit(api.key, module.handle)),
             ),
             _HEADS[len(response_header(api.key, version, 0))],
             api.key not in _ENCODED_AT_ONCE,
-            api.key == ApiKey.PRODUCE and self._pipelines,
+            api.key == ApiKey.PRODUCE and self._throttle is None,
             elements_max,
             min(elements_max, at_once),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
@@ -591,8 +607,22 @@ class Apis:
 def _module_of(api: Api, key: int) -> str:
     """The module of a handler, below `handlers`."""
     name = api.key.name.lower()
-    is_fetch_of_replica = api.key == ApiKey.FETCH and key & _OF_CONTROLLERS
-    return f"controller.{name}" if api.listeners == CONTROLLER_ONLY or is_fetch_of_replica else name
+    is_quorum_fetch = api.key == ApiKey.FETCH and key & _ON_CONTROLLER_LISTENER
+    return f"controller.{name}" if api.listeners == CONTROLLER_ONLY or is_quorum_fetch else name
+
+
+def _remember(
+    cache: "RequestCache",
+    route: _Route,
+    frame: memoryview,
+    request: Message,
+    result: Measured,
+) -> None:
+    """Put a request and its response into the cache if both may be repeated."""
+    if isinstance(result, Message):
+        cache.put(frame, request, result)
+    elif route.is_pipelined and isinstance(result, Deferred):
+        cache.put(frame, request, None)
 
 
 def _identity(response: object) -> object:
@@ -608,7 +638,7 @@ def _unreadable(route: _Route, error: ProtocolError) -> Refused:
     return Refused(f"a {route.name} request that cannot be read: {error.message}")
 
 
-def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:
+def _to_frame(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:
     """A response as a frame: size and header are joined to the first chunk."""
     first = chunks[0]
     assert isinstance(first, bytes), "No response begins with records."

@@ -14,7 +14,7 @@ does not deliver more, the application is the limit, and the connection is left 
 minutes, then for twice as long each time.
 
 An application that works for a second after each batch pauses as well, and spacing does not help
-it. The size of its batches changes, so the cycle before pacing does not tell for long: every fifth
+it. The size of its batches changes, so the cycle before pacing is soon out of date: every fifth
 or sixth cycle is unpaced, to compare the next ones with it. The first one comes after five seconds
 without a pause at the latest.
 
@@ -120,7 +120,7 @@ TRANSITIONS: dict[tuple[PacingState, PacingEvent], PacingState] = {
 }
 """Every legal transition; any other is a bug."""
 
-# Python 3.11 takes 0.1 µs to look up an enum member, which every fetch would pay.
+# Python 3.11 takes 0.1 µs to look up an enum member, in every fetch.
 _FREE, _PACED, _CHECKING, _RESTING = _S.FREE, _S.PACED, _S.CHECKING, _S.RESTING
 
 
@@ -182,7 +182,7 @@ class FetchPacing:
     def requested(self, now: float) -> None:
         """A Fetch request is read."""
         if self._responses and now - self._ready_at >= PAUSE_S:
-            self._paused(now)
+            self._on_pause(now)
             self._responses = 0
 
     def responded(self, requested_at: float, now: float, nbytes: int) -> float:
@@ -208,7 +208,7 @@ class FetchPacing:
     def _wait(self, now: float, nbytes: int) -> float:
         assert self.rate > 0, "The speed is that of a burst, which had bytes."
         next_at = max(self._next_at, now - _CREDIT_S) + nbytes / self.rate
-        # What is beyond the longest wait is forgiven: later responses would pay for ever.
+        # What is beyond the longest wait is forgiven: later responses would wait for ever.
         self._next_at = min(next_at, now + _WAIT_MAX_S)
         wait_s = self._next_at - now
         if wait_s < _WAIT_MIN_S:
@@ -238,7 +238,7 @@ class FetchPacing:
         self._rest_until = now + self._rest_s * (_OUTGROWN_FRACTION if is_outgrown else 1)
         self._rest_s = min(2 * self._rest_s, _REST_MAX_S)
 
-    def _paused(self, now: float) -> None:
+    def _on_pause(self, now: float) -> None:
         """The client has paused: end the cycle, and draw the conclusion."""
         if now - self._ready_at > _IDLE_S:
             return

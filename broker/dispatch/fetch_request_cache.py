@@ -18,7 +18,7 @@ from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse, Part
 from ...clients.protocol.primitives import size_of, unsigned_varint
 from ...clients.protocol.schema import Chunk, Message
 from ...replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
-from ..handlers.fetch import answered, params_of, resolve
+from ..handlers.fetch import params_of, resolve, to_response
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, requested_partitions
 from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
@@ -75,17 +75,17 @@ class FetchRequestCache:
         partition = FetchPartition(
             usual.topic_id_partition, offset, usual.max_bytes, usual.current_leader_epoch
         )
-        outcome = broker.replica_manager.fetch(cached.params, [partition])
+        outcome = broker.replica_manager.leader_fetch.fetch(cached.params, [partition])
         if isinstance(outcome, asyncio.Future):
 
             def respond(results: FetchResults) -> FetchResponse:
-                return answered(broker, self._context, cached.fetch, results)
+                return to_response(broker, self._context, cached.fetch, results)
 
             return cast("Deferred[object]", Deferred(outcome, respond))
         (result,) = outcome
         records = result.records
         if not records or result.error_code or result.aborted_transactions:
-            return answered(broker, self._context, cached.fetch, outcome)
+            return to_response(broker, self._context, cached.fetch, outcome)
         nbytes = size_of(records)
         broker.bytes_out.value += nbytes
         length = unsigned_varint(nbytes + 1)
@@ -163,7 +163,7 @@ class FetchRequestCache:
             aborted_transactions=[] if params.is_committed else None,
             records=records,
         )
-        response = answered(self._broker, self._context, fetch, [partition_data])
+        response = to_response(self._broker, self._context, fetch, [partition_data])
         encoded = encode_bytes(response, self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
         return before, after
@@ -172,4 +172,6 @@ class FetchRequestCache:
 def _is_refused(response: Message | None) -> bool:
     """Whether the partition was refused: then the next request must be decided again."""
     assert isinstance(response, FetchResponse), "A Fetch request has such a response."
-    return any(each.error_code for topic in response.responses for each in topic.partitions)
+    return any(
+        partition.error_code for topic in response.responses for partition in topic.partitions
+    )

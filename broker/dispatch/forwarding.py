@@ -18,7 +18,7 @@ from typing import cast
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.api import ApiKey
 from ...clients.protocol.schema import Message
-from ...security.refusals import refused
+from ...security.refusals import refusal_response
 from ..cluster.forwarder import forward
 from ..cluster.response_errors import error_codes
 from ..request.active_controller import client_of, is_decided_here, member_of
@@ -89,4 +89,4 @@ async def _forward(broker: BrokerContext, context: RequestContext, request: Mess
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             raise
         _log.info("Could not forward a request to the active controller: %s", error)
-        return refused(request, error, context.api_version)
+        return refusal_response(request, error, context.api_version)

@@ -4,7 +4,7 @@ Each partition costs a token from a bucket, which starts full, holds the tokens 
 (eleven seconds) and is refilled steadily. Unless there is a debt, a request may use more tokens
 than are left, because a large change would be impossible otherwise; the result is a debt
 (`TokenBucket`). While there is one, strict charges are refused and permissive ones are still made;
-either way the client is throttled until the debt is paid (`StrictControllerMutationQuota`,
+either way the client is throttled until the debt is gone (`StrictControllerMutationQuota`,
 `PermissiveControllerMutationQuota`).
 """
 

@@ -21,7 +21,7 @@ from ...clients.protocol.schema import Chunk, Message
 from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work
-from ..handlers.produce import answered, objection, topic_name
+from ..handlers.produce import objection, to_response, topic_name
 from ..request.context import BrokerContext, Deferred, RequestContext
 from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
 
@@ -88,18 +88,18 @@ class ProduceRequestCache:
         if isinstance(outcome, asyncio.Future):
 
             def respond(_: object) -> "list[Chunk] | ProduceResponse":
-                return self._responded(cached, entry, correlation_id)
+                return self._respond(cached, entry, correlation_id)
 
             # The dispatch sends an encoded response as it is.
             then = cast("Callable[[object], ProduceResponse]", respond)
             return Deferred(cast("asyncio.Future[object]", outcome), then)
-        return self._responded(cached, entry, correlation_id)
+        return self._respond(cached, entry, correlation_id)
 
-    def _responded(
+    def _respond(
         self, cached: _CachedRequest, entry: AppendEntry, correlation_id: int
     ) -> list[Chunk] | ProduceResponse:
         if entry.error:
-            return self._answered(cached.request, entry)
+            return self._to_response(cached.request, entry)
         response = cached.response
         framed = response.pack(
             response.size - 4,
@@ -112,8 +112,8 @@ class ProduceRequestCache:
         )
         return [framed]
 
-    def _answered(self, request: ProduceRequest, entry: AppendEntry) -> ProduceResponse:
-        return answered(self._broker, self._context, request, [entry])
+    def _to_response(self, request: ProduceRequest, entry: AppendEntry) -> ProduceResponse:
+        return to_response(self._broker, self._context, request, [entry])
 
     def put(self, frame: memoryview, request: Message, response: Message | None) -> None:
         """See `RequestCache`."""
@@ -151,7 +151,7 @@ class ProduceRequestCache:
         entry.base_offset = base_offset
         entry.log_append_time_ms = append_time_ms
         entry.log_start_offset = log_start
-        encoded = encode_bytes(self._answered(request, entry), self._context.api_version)
+        encoded = encode_bytes(self._to_response(request, entry), self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
         # Size, correlation id, and a zero byte for the empty tagged fields.
         layout = Struct(f">iix{len(before)}sqqq{len(after)}s")

@@ -53,8 +53,14 @@ def _endpoints(config: BrokerConfig) -> "list[KeyEndpoint]":
         return []
     from ...security.sasl.settings import SignedTokens
 
-    mechanisms = [each for settings in config.sasl.values() for each in settings.mechanisms]
-    return [each.tokens.endpoint for each in mechanisms if isinstance(each.tokens, SignedTokens)]
+    mechanisms = [
+        mechanism for settings in config.sasl.values() for mechanism in settings.mechanisms
+    ]
+    return [
+        mechanism.tokens.endpoint
+        for mechanism in mechanisms
+        if isinstance(mechanism.tokens, SignedTokens)
+    ]
 
 
 def sasl_listeners(
@@ -67,7 +73,7 @@ def sasl_listeners(
     """By listener, what its connections share. Users with SCRAM are those of the newest image."""
     if not config.sasl:
         return {}
-    # A broker without SASL does not pay for it.
+    # A broker without SASL does not load it.
     from ...replication.control.access.scram_control import secret_of
     from ...security.sasl.mechanisms import Verifiers, offered_mechanisms
     from ...security.sasl.unknown_users import FormsOfUsers

@@ -1,7 +1,7 @@
 """Throttling: a client above a quota gets its response at once, and is muted for the throttle time.
 
-Only a broker with quotas serves its clients through `ThrottlingApis`; `Apis` does not depend on it,
-so other brokers pay nothing. As in `KafkaApis`, a produce request counts by its size, a fetch by
+Only an `Apis` of a broker with quotas has a `Throttle`, around each call of a handler; without
+quotas it costs nothing. As in `KafkaApis`, a produce request counts by its size, a fetch by
 the size of its response; a fetch above its quota gets an empty response and does not count. A
 client above several quotas waits for the longest throttle time. A request's time on the event loop
 counts against `request_percentage`, which throttles for a second at most. Partitions that are
@@ -15,7 +15,7 @@ SASL counts against no quota: all who have not share a name, and could keep each
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from math import ceil
 from typing import NamedTuple, cast
 
@@ -23,18 +23,14 @@ from ...clients.protocol.api import APIS, CONTROLLER_ONLY, ApiKey, ListenerKind
 from ...clients.protocol.codec import encode
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ...clients.protocol.primitives import size_of
-from ...clients.protocol.schema import Chunk, Message
+from ...clients.protocol.schema import Message
 from ...security.session import ANONYMOUS
-from ..network.connection import ConnectedClient, DeferredResponse, Response
 from ..quota.quotas import ClientQuotas, Kept, Quota
 from ..request.context import BrokerContext, Deferred, NodeContext, RequestContext
-from .apis import Apis
-from .handler import Handler, HandlerResult, Outcome
+from .handler import Handler, Measured, MeasuredResult, Outcome, Throttled
 from .mutation_quotas import MutationCharge, TokenBucket
-from .muting import muted
 
 _REQUEST_WAIT_MAX_S = 1.0
-_SIZE_BYTES = 4
 _ALWAYS = 0
 _STRICT_SINCE: Mapping[int, int] = {
     ApiKey.CREATE_TOPICS: 6,
@@ -54,91 +50,65 @@ class _Used(NamedTuple):
     mutation: MutationCharge | None
 
 
-class ThrottlingApis(Apis):
-    """An `Apis` that throttles clients."""
-
-    _caches_requests = False
-    _paces_fetches = False
-    _pipelines = False
+class Throttle:
+    """What clients have used of their quotas, and how long each is throttled for it."""
 
     def __init__(self, broker: NodeContext, quotas: ClientQuotas) -> None:
-        super().__init__(broker)
         self.quotas = quotas
         self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
-        # The size and the throttle time of the request that is being answered.
-        self._request_bytes = 0
-        self._wait_s = 0.0
+        self._sasl_listeners = frozenset(broker.config.sasl)
+        self._time = asyncio.get_running_loop().time
 
-    def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
-        """Answer one request, and throttle the client if it is above a quota."""
-        self._request_bytes = len(frame) + _SIZE_BYTES
-        self._wait_s = 0.0
-        return self._muting(super().answer(client, frame))
+    def handle(
+        self,
+        handle: Handler,
+        broker: BrokerContext,
+        context: RequestContext,
+        request: Message,
+        request_bytes: int,
+    ) -> MeasuredResult:
+        """Handle a request, and charge its client for what it uses."""
+        if APIS[ApiKey(context.api_key)].listeners == CONTROLLER_ONLY:
+            # It charges the client of a request in an Envelope.
+            context = context._replace(charge_forwarded=self._mutation)
+            return handle(broker, context, request)
+        if self._is_exempt(context, request):
+            return handle(broker, context, request)
+        started = self._time()
+        if isinstance(request, FetchRequest):
+            self._limit_response(context, request)
+        mutation = self._mutation(context)
+        if mutation is not None:
+            context = context._replace(charge_partitions=mutation.charge)
 
-    def _muting(self, answer: Response) -> Response:
-        """The response, deferred or not; the client is muted after it for the throttle time."""
-        if not isinstance(answer, DeferredResponse):
-            return self._muted(answer)
-        respond = answer.respond
+        def finish(outcome: Outcome, busy_s: float) -> Measured:
+            used = _Used(request_bytes, busy_s, mutation)
+            if outcome is None or isinstance(outcome, Message):
+                return self._finish(context, outcome, used)
+            work, then = outcome if isinstance(outcome, Deferred) else (outcome, _identity)
 
-        def respond_and_mute(done: asyncio.Future[object]) -> Response:
-            self._wait_s = 0.0
-            return self._muting(respond(done))
+            def finish_later(done: object) -> Message:
+                # Charged when the response is made; the dispatch takes either from a future.
+                return cast("Message", self._finish(context, then(done), used))
 
-        return answer._replace(respond=respond_and_mute)
+            return Deferred(work, finish_later)
 
-    def _muted(self, chunks: Sequence[Chunk]) -> Response:
-        """The response; the client is muted after it for the throttle time."""
-        if self._wait_s <= 0:
-            return chunks
-        return muted(self._loop, chunks, self._wait_s)
+        result = handle(broker, context, request)
+        if isinstance(result, Generator):
+            return _measure(result, self._time, finish)
+        return finish(result, self._time() - started)
 
-    def _handler(self, key: ApiKey, handle: Handler) -> Handler:
-        if APIS[key].listeners == CONTROLLER_ONLY:
-            return self._exempt(handle)
-        strangers = frozenset(self._broker.config.sasl if key == ApiKey.API_VERSIONS else ())
-
-        def measured(
-            broker: BrokerContext, context: RequestContext, request: Message
-        ) -> HandlerResult:
-            if isinstance(request, FetchRequest) and _is_of_the_quorum(context):
-                return handle(broker, context, request)
-            if context.listener in strangers and context.principal == ANONYMOUS:
-                return handle(broker, context, request)
-            request_bytes = self._request_bytes
-            started = self._loop.time()
-            if isinstance(request, FetchRequest):
-                self._bound(context, request)
-            mutation = self._mutation(context)
-            if mutation is not None:
-                context = context._replace(charge_partitions=mutation.charge)
-
-            def finish(outcome: Outcome, busy_s: float) -> Outcome:
-                used = _Used(request_bytes, busy_s, mutation)
-                if outcome is None or isinstance(outcome, Message):
-                    return self._finish(context, outcome, used)
-                work, then = outcome if isinstance(outcome, Deferred) else (outcome, _identity)
-
-                def finish_later(done: object) -> Message:
-                    return cast("Message", self._finish(context, then(done), used))
-
-                # Charged when the response is made; `answer` mutes before another one is made.
-                return Deferred(work, finish_later)
-
-            result = handle(broker, context, request)
-            if isinstance(result, Generator):
-                return _timed(result, self._loop.time, finish)
-            return finish(result, self._loop.time() - started)
-
-        return measured
-
-    def _exempt(self, handle: Handler) -> Handler:
-        """The handler of what nodes ask; it charges the client of a request in an Envelope."""
-        return lambda broker, context, request: handle(
-            broker, context._replace(charge_forwarded=self._mutation), request
+    def _is_exempt(self, context: RequestContext, request: Message) -> bool:
+        """Whether it is a fetch of the quorum, or asked before its client has authenticated."""
+        if isinstance(request, FetchRequest):
+            return context.listener_kind is ListenerKind.CONTROLLER
+        return (
+            context.api_key == ApiKey.API_VERSIONS
+            and context.principal == ANONYMOUS
+            and context.listener in self._sasl_listeners
         )
 
-    def _bound(self, context: RequestContext, request: FetchRequest) -> None:
+    def _limit_response(self, context: RequestContext, request: FetchRequest) -> None:
         """Limit a response to what a whole window allows: a larger one could never be sent."""
         quota = self._quota("consumer_byte_rate", context)
         if quota is not None:
@@ -153,13 +123,13 @@ class ThrottlingApis(Apis):
             return None
         bucket = self._buckets[quota.shared_by]
         is_strict = context.api_version >= strict_since
-        return MutationCharge(bucket, quota.limit, is_strict, self._loop.time)
+        return MutationCharge(bucket, quota.limit, is_strict, self._time)
 
     def _finish(
         self, context: RequestContext, response: Message | None, used: "_Used"
-    ) -> Message | None:
+    ) -> Throttled:
         """Charge what the request used, and set the throttle time of the response."""
-        now = self._loop.time()
+        now = self._time()
         wait_s = 0.0
         quota = self._quota("request_percentage", context)
         if quota is not None:
@@ -173,18 +143,17 @@ class ThrottlingApis(Apis):
             if quota is not None:
                 wait_s = max(wait_s, self._use(quota, used.request_bytes, now))
         elif isinstance(response, FetchResponse):
-            fetch_wait_s = self._fetched(context, response, now)
+            fetch_wait_s = self._charge_fetch(context, response, now)
             wait_s = max(wait_s, fetch_wait_s)
             if wait_s > 0:
                 response = FetchResponse(session_id=response.session_id)
         wait_ms = ceil(wait_s * 1000)
-        self._wait_s = wait_ms / 1000
         if wait_ms and response is not None and hasattr(response, "throttle_time_ms"):
             # Nearly every response has the field, but there is no common class for them.
             setattr(response, "throttle_time_ms", wait_ms)  # noqa: B010 (see above)
-        return response
+        return Throttled(response, wait_ms / 1000)
 
-    def _fetched(self, context: RequestContext, response: FetchResponse, now: float) -> float:
+    def _charge_fetch(self, context: RequestContext, response: FetchResponse, now: float) -> float:
         quota = self._quota("consumer_byte_rate", context)
         if quota is None:
             return 0.0
@@ -205,11 +174,11 @@ class ThrottlingApis(Apis):
         return meter.excess_s(quota.limit, now)
 
 
-def _timed(
+def _measure(
     work: Generator[None, None, Outcome],
     time: Callable[[], float],
-    finish: Callable[[Outcome, float], Outcome],
-) -> Generator[None, None, Outcome]:
+    finish: Callable[[Outcome, float], Measured],
+) -> Generator[None, None, Measured]:
     """Run the work, and pass its result and its time on the event loop to `finish`."""
     busy_s = 0.0
     while True:
@@ -220,10 +189,6 @@ def _timed(
             return finish(cast("Outcome", end.value), busy_s + time() - started)
         busy_s += time() - started
         yield
-
-
-def _is_of_the_quorum(context: RequestContext) -> bool:
-    return context.listener_kind is ListenerKind.CONTROLLER
 
 
 def _identity(response: object) -> Message:

@@ -56,7 +56,7 @@ def handle(
             )
         ]
     version = context.api_version
-    results = [(each, _added(broker, context, each)) for each in transactions]
+    results = [(transaction, _add(broker, context, transaction)) for transaction in transactions]
     if any(isinstance(result, asyncio.Future) for _, result in results):
         return _later(version, results)
     return _response(version, results)
@@ -73,7 +73,7 @@ async def _later(version: int, results: Sequence[_Result]) -> AddPartitionsToTxn
     return _response(version, settled)
 
 
-def _added(
+def _add(
     broker: BrokerContext, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> "_Errors | asyncio.Future[ErrorCode]":
     version = context.api_version
@@ -107,7 +107,7 @@ def _refusals(
     partitions: Sequence[TopicPartition],
 ) -> dict[TopicPartition, ErrorCode]:
     """The partitions that the client may not write, or that do not exist."""
-    names = {each.topic for each in partitions}
+    names = {partition.topic for partition in partitions}
     if context.api_version < _FIRST_BATCHED:
         names -= INTERNAL_TOPICS
         access = access_of(broker, context)
@@ -117,11 +117,11 @@ def _refusals(
                 return dict.fromkeys(partitions, denied)
             names = access.allowed(WRITE, TOPIC, names)
     refused: dict[TopicPartition, ErrorCode] = {}
-    for each in partitions:
-        if each.topic not in names:
-            refused[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif broker.controller.image.partition(each.topic, each.partition) is None:
-            refused[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for partition in partitions:
+        if partition.topic not in names:
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif broker.controller.image.partition(partition.topic, partition.partition) is None:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
 
 

@@ -22,7 +22,9 @@ async def handle(
         cluster_id=request.cluster_id,
         voter_id=request.voter_id,
         voter_directory_id=request.voter_directory_id,
-        listeners=tuple((each.name, Address(each.host, each.port)) for each in request.listeners),
+        listeners=tuple(
+            (listener.name, Address(listener.host, listener.port)) for listener in request.listeners
+        ),
         timeout_ms=node.config.values.integer(_TIMEOUT_MS),
         ack_when_committed=request.ack_when_committed,
     )

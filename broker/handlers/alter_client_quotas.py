@@ -20,7 +20,7 @@ async def handle(
     """Make the valid changes; each entity has its own result."""
     alterations = [
         QuotaAlteration(
-            [(each.entity_type, each.entity_name) for each in entry.entity],
+            [(entity.entity_type, entity.entity_name) for entity in entry.entity],
             [(op.key, None if op.remove else op.value) for op in entry.ops],
         )
         for entry in request.entries

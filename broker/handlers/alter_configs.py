@@ -9,7 +9,6 @@ v2: flexible
 
 from ...clients.protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 from ...replication.control.configs.alter_configs import (
@@ -37,15 +36,6 @@ async def handle(
         )
         for resource in request.resources
     ]
-    results = await change_configs(broker, context, alterations, request.validate_only)
     return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=each.error_code,
-                error_message=each.error_message,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-            for each in results
-        ]
+        responses=await change_configs(broker, context, alterations, request.validate_only)
     )

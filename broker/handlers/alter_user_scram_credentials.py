@@ -22,7 +22,7 @@ async def handle(
             AlterUserScramCredentialsResult(
                 user=name,
                 error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
+                error_message=None if error is None else error.message or None,
             )
             for name, error in results
         ]

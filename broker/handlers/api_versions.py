@@ -18,18 +18,19 @@ from ...clients.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ...clients.protocol.software_name import is_software_named_well
+from ...clients.protocol.software_name import is_software_name_valid
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
+from ...replication.raft.raft_options import KRAFT_VERSION_FEATURE, SUPPORTED_KRAFT_VERSIONS
 from ..request.context import NodeContext, RequestContext
 
-_KRAFT_VERSION = "kraft.version"
 _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 
 @cache
 def _api_keys(kind: ListenerKind, is_member: bool, has_telemetry: bool) -> list[ApiVersion]:
-    """What is announced. Telemetry only if there is a client metrics subscription (KIP-714)."""
+    """The APIs to announce; those of telemetry only if there is a client metrics subscription
+    (KIP-714)."""
     served = served_by_member(kind) if is_member else SERVED_ON[kind]
     return [
         ApiVersion(api_key=api.key, min_version=api.lowest_version, max_version=api.highest_version)
@@ -42,18 +43,18 @@ def handle(
     node: NodeContext, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     """Announce the APIs and features."""
-    if not is_software_named_well(request, context.api_version):
+    if not is_software_name_valid(request, context.api_version):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = node.controller.image
     supported, finalized = dict(SUPPORTED_FEATURES), dict(image.features)
-    if node.member is not None:
-        # A feature of the quorum, whose level is no record of the image (KIP-853).
-        supported[_KRAFT_VERSION] = (0, 1)
-        if node.member.quorum.quorum.kraft_version > 0:
-            finalized[_KRAFT_VERSION] = node.member.quorum.quorum.kraft_version
-    pushes = any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in image.configs)
+    kraft_level = node.kraft_version
+    if kraft_level is not None:
+        supported[KRAFT_VERSION_FEATURE] = SUPPORTED_KRAFT_VERSIONS
+        if kraft_level > 0:
+            finalized[KRAFT_VERSION_FEATURE] = kraft_level
+    has_telemetry = any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in image.configs)
     return ApiVersionsResponse(
-        api_keys=_api_keys(context.listener_kind, node.member is not None, pushes),
+        api_keys=_api_keys(context.listener_kind, node.member is not None, has_telemetry),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in supported.items()

@@ -30,7 +30,7 @@ from ..request.lazy_list import lazy_list
 _CLASSIC, _CONSUMER = 0, 1
 
 _HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
-"""Kafka's sentence."""
+"""Kafka's message."""
 
 
 def handle(
@@ -49,10 +49,10 @@ def handle(
 
     def describe(group_id: str) -> DescribedGroup:
         if allowed is not None and group_id not in allowed:
-            return _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        group = _described(broker, group_id)
+            return _error_group(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        group = _describe(broker, group_id)
         if access is not None and _shows_hidden_topics(access, group):
-            return _refused(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN)
+            return _error_group(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN)
         has_operations = request.include_authorized_operations and not group.error_code
         group.authorized_operations = (
             group_operations(access, group_id) if has_operations else OPERATIONS_NOT_REQUESTED
@@ -62,11 +62,11 @@ def handle(
     return ConsumerGroupDescribeResponse(groups=lazy_list(describe, names))
 
 
-def _refused(group_id: str, error: ErrorCode, sentence: str | None = None) -> DescribedGroup:
+def _error_group(group_id: str, error: ErrorCode, message: str | None = None) -> DescribedGroup:
     return DescribedGroup(
         group_id=group_id,
         error_code=error,
-        error_message=sentence,
+        error_message=message,
         authorized_operations=OPERATIONS_NOT_REQUESTED,
     )
 
@@ -78,23 +78,26 @@ def _shows_hidden_topics(access: Access, group: DescribedGroup) -> bool:
         for member in group.members
         for name in (
             *(member.subscribed_topic_names or ()),
-            *(each.topic_name for each in member.assignment.topic_partitions),
-            *(each.topic_name for each in member.target_assignment.topic_partitions),
+            *(topic_partition.topic_name for topic_partition in member.assignment.topic_partitions),
+            *(
+                topic_partition.topic_name
+                for topic_partition in member.target_assignment.topic_partitions
+            ),
         )
     }
     return access.allowed(DESCRIBE, TOPIC, names) != names
 
 
-def _described(broker: BrokerContext, group_id: str) -> DescribedGroup:
+def _describe(broker: BrokerContext, group_id: str) -> DescribedGroup:
     coordinator = broker.group_coordinator
     error, group = coordinator.describe_consumer_group(group_id)
     if group is None:
-        sentence = None
+        message = None
         if error is ErrorCode.GROUP_ID_NOT_FOUND:
             is_classic = coordinator.describe_group(group_id)[0] is ErrorCode.NONE
             what = "is not a consumer group" if is_classic else "not found"
-            sentence = f"Group {group_id} {what}."
-        return DescribedGroup(group_id=group_id, error_code=error, error_message=sentence)
+            message = f"Group {group_id} {what}."
+        return DescribedGroup(group_id=group_id, error_code=error, error_message=message)
     image = broker.controller.image
     return DescribedGroup(
         group_id=group_id,

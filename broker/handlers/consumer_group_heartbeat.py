@@ -50,7 +50,9 @@ def handle(
         request.server_assignor,
         None
         if owned is None
-        else frozenset((topic.topic_id, each) for topic in owned for each in topic.partitions),
+        else frozenset(
+            (topic.topic_id, partition) for topic in owned for partition in topic.partitions
+        ),
         context.client_id or "",
         f"/{context.client_host}",
         None if access is None else partial(access.allowed, DESCRIBE, TOPIC, audited=False),

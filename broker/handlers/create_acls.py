@@ -23,7 +23,7 @@ async def handle(
     node: NodeContext, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
     """Create the valid entries; each has its own result."""
-    acls = [_acl(each) for each in request.creations]
+    acls = [_acl(creation) for creation in request.creations]
     if node.authorizer is None:
         refused = AclCreationResult(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER

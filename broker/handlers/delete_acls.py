@@ -32,7 +32,7 @@ async def handle(
         )
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
     deletions = await node.controller.delete_acls(filters)
-    return DeleteAclsResponse(filter_results=[_result(each) for each in deletions])
+    return DeleteAclsResponse(filter_results=[_result(deletion) for deletion in deletions])
 
 
 def _result(deletion: Deletion) -> DeleteAclsFilterResult:

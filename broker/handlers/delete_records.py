@@ -26,16 +26,20 @@ def handle(
 ) -> DeleteRecordsResponse | Deferred[list[DeleteRecordsResult]]:
     """Delete at once; the response waits for the followers, if any."""
     offsets = {
-        TopicPartition(topic.name, each.partition_index): each.offset
+        TopicPartition(topic.name, partition.partition_index): partition.offset
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
     access = access_of(broker, context)
     denied: list[DeleteRecordsResult] = []
     if access is not None:
-        allowed = access.allowed(DELETE, TOPIC, (each.topic for each in offsets))
-        denied = [_denied(each) for each in offsets if each.topic not in allowed]
-        offsets = {each: offset for each, offset in offsets.items() if each.topic in allowed}
+        allowed = access.allowed(DELETE, TOPIC, (partition.topic for partition in offsets))
+        denied = [
+            _denied_result(partition) for partition in offsets if partition.topic not in allowed
+        ]
+        offsets = {
+            partition: offset for partition, offset in offsets.items() if partition.topic in allowed
+        }
     outcome = broker.replica_manager.delete_records(list(offsets.items()), request.timeout_ms)
     if isinstance(outcome, list):
         return _response([*outcome, *denied])
@@ -46,7 +50,7 @@ def handle(
     return Deferred(outcome, respond)
 
 
-def _denied(partition: TopicPartition) -> DeleteRecordsResult:
+def _denied_result(partition: TopicPartition) -> DeleteRecordsResult:
     return DeleteRecordsResult(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 

@@ -3,7 +3,7 @@
 The controller converts requests of older versions to the form of v6. It does not hear of topics
 that the client may not delete. A topic that the client may not even describe is refused alike
 whether it exists or not; one that is named by its id keeps its name to itself. With an authorizer
-the results come in random order, as the controller's and the refusals would tell one from another.
+the results come in random order, as their order would show which are refusals.
 
 v4: flexible
 v5: error messages; may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
@@ -25,7 +25,7 @@ from ...replication.metadata.cluster_image import ClusterImage
 from ...security.access import DELETE, DESCRIBE, TOPIC, Access, access_of
 from ..request.context import NodeContext, RequestContext
 
-_SENTENCE = "Topic authorization failed."
+_MESSAGE = "Topic authorization failed."
 """Kafka's message of TOPIC_AUTHORIZATION_FAILED."""
 
 
@@ -48,9 +48,9 @@ async def _delete_allowed(
         *request.topics,
         *(DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names),
     ]
-    denied = _denied(node.controller.image, states, access)
+    denied = _denied_results(node.controller.image, states, access)
     rest = DeleteTopicsRequest(
-        topics=[each for each in states if (each.name, each.topic_id) not in denied],
+        topics=[state for state in states if (state.name, state.topic_id) not in denied],
         timeout_ms=request.timeout_ms,
     )
     response = await node.controller.delete_topics(rest, context.charge_partitions)
@@ -59,17 +59,17 @@ async def _delete_allowed(
     return response
 
 
-def _denied(
+def _denied_results(
     image: ClusterImage, states: list[DeleteTopicState], access: Access
 ) -> dict[tuple[str | None, Uuid], DeletableTopicResult]:
     """The refusals, by the name and the id that a topic was named by.
 
-    What stands twice, or has both or neither, is the controller's matter: it is refused, and tells
-    of no topic.
+    What stands twice, or has both or neither, is the controller's matter: it is refused, and names
+    no topic.
     """
     if access.allows_cluster(DELETE, audited=False):
         return {}
-    times = Counter((each.name, each.topic_id) for each in states)
+    times = Counter((state.name, state.topic_id) for state in states)
     named: dict[tuple[str | None, Uuid], str] = {}
     for name, topic_id in (each for each in times if times[each] == 1):
         if name is not None and topic_id == ZERO_UUID:
@@ -86,6 +86,6 @@ def _denied(
                 name=real_name if real_name in described else name,
                 topic_id=topic_id,
                 error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                error_message=_SENTENCE,
+                error_message=_MESSAGE,
             )
     return denied

@@ -21,7 +21,7 @@ from ..request.acl_filter import acl_filter
 from ..request.context import NodeContext, RequestContext
 from ..request.lazy_list import lazy_list
 
-_SENTENCE = "No Authorizer is configured on the broker"
+_MESSAGE = "No Authorizer is configured on the broker"
 
 
 def handle(
@@ -30,7 +30,7 @@ def handle(
     """Return the entries, grouped by resource pattern."""
     sought = acl_filter(request)
     if node.authorizer is None:
-        return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_SENTENCE)
+        return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_MESSAGE)
     acls = matching(node.controller.image.acls.values(), sought)
     groups = [list(group) for _, group in groupby(acls, key=lambda acl: acl[:3])]
     return DescribeAclsResponse(resources=lazy_list(_resource, groups))

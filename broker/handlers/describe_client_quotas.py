@@ -4,10 +4,10 @@ v1: flexible; nothing else changed
 """
 
 from ...clients.errors import KafkaError
+from ...clients.protocol.messages.alter_client_quotas import EntityData
 from ...clients.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
     EntryData,
     ValueData,
 )
@@ -20,7 +20,8 @@ def handle(
 ) -> DescribeClientQuotasResponse:
     """Return the entities that match the filters."""
     filters = [
-        QuotaFilter(each.entity_type, each.match_type, each.match) for each in request.components
+        QuotaFilter(component.entity_type, component.match_type, component.match)
+        for component in request.components
     ]
     try:
         matches = find_client_quotas(broker.controller.image, filters, request.strict)

@@ -62,15 +62,17 @@ def _controllers(broker: NodeContext, listener: str) -> list[DescribeClusterBrok
     if broker.member is not None:
         return [
             DescribeClusterBroker(
-                broker_id=each.controller_id, host=endpoint.host, port=endpoint.port
+                broker_id=controller.controller_id, host=endpoint.host, port=endpoint.port
             )
-            for each in broker.controller.image.controllers.values()
-            if (endpoint := each.endpoints.get(listener)) is not None
+            for controller in broker.controller.image.controllers.values()
+            if (endpoint := controller.endpoints.get(listener)) is not None
         ]
     return [
-        DescribeClusterBroker(broker_id=broker.config.node_id, host=each.host, port=each.port)
-        for each in broker.listeners.advertised_controllers
-        if each.name == listener
+        DescribeClusterBroker(
+            broker_id=broker.config.node_id, host=controller.host, port=controller.port
+        )
+        for controller in broker.listeners.advertised_controllers
+        if controller.name == listener
     ]
 
 

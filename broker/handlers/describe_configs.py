@@ -64,22 +64,28 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource, or return its error."""
-    strange = [each for each in request.resources if each.resource_type not in _TYPES]
+    strange = [resource for resource in request.resources if resource.resource_type not in _TYPES]
     if strange:
         # Like Kafka, refuse the whole request.
         return DescribeConfigsResponse(
-            results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
+            results=[
+                _not_a_type(resource, strange[0].resource_type) for resource in request.resources
+            ]
         )
     # Describe each resource once, even if it is named often: each description takes 13 KB.
     distinct = {
-        (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
-        for each in request.resources
+        (
+            resource.resource_type,
+            resource.resource_name,
+            frozenset(resource.configuration_keys or ()),
+        ): resource
+        for resource in request.resources
     }
     resources = list(distinct.values())
     access = access_of(broker, context)
     denied: dict[tuple[int, str], KafkaError] = {}
     if access is not None:
-        keys = {(each.resource_type, each.resource_name) for each in resources}
+        keys = {(resource.resource_type, resource.resource_name) for resource in resources}
         errors = {key: denial(access, DESCRIBE_CONFIGS, *key) for key in sorted(keys)}
         denied = {key: error for key, error in errors.items() if error is not None}
         # Like Kafka, put them last.
@@ -119,7 +125,7 @@ def _result(
             result.configs = _loggers(frozenset(keys) if keys else None, request)
             return result
         entries = _entries(broker, resource, frozenset(keys) if keys else None)
-        result.configs = [_described(entry, request) for entry in entries]
+        result.configs = [_to_result(entry, request) for entry in entries]
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message or None
@@ -212,7 +218,7 @@ def _broker_synonyms(
     names = interchangeable(name)
     synonyms = [
         DescribeConfigsSynonym(
-            name=each, value=_shown(definition_of(each), layer[each]), source=source
+            name=each, value=_display_value(definition_of(each), layer[each]), source=source
         )
         for source, layer in layers
         for each in names
@@ -299,11 +305,11 @@ def _is_sensitive(definition: ConfigDef | None) -> bool:
     return definition is None or definition.type is ConfigType.PASSWORD
 
 
-def _shown(definition: ConfigDef | None, text: str) -> str | None:
+def _display_value(definition: ConfigDef | None, text: str) -> str | None:
     return None if _is_sensitive(definition) else text.strip()
 
 
-def _described(entry: _Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _to_result(entry: _Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     definition = entry.definition
     strongest = entry.synonyms[0].source if entry.synonyms else ConfigSource.DEFAULT_CONFIG
     documentation = definition.documentation if definition is not None else None

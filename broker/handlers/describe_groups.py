@@ -41,7 +41,7 @@ def handle(
             return DescribedGroup(
                 group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
             )
-        group = _described(coordinator, group_id, context.api_version)
+        group = _describe(coordinator, group_id, context.api_version)
         has_operations = request.include_authorized_operations and not group.error_code
         group.authorized_operations = (
             group_operations(access, group_id) if has_operations else OPERATIONS_NOT_REQUESTED
@@ -51,19 +51,19 @@ def handle(
     return DescribeGroupsResponse(groups=lazy_list(describe, names))
 
 
-def _described(coordinator: GroupCoordinator, group_id: str, version: int) -> DescribedGroup:
+def _describe(coordinator: GroupCoordinator, group_id: str, version: int) -> DescribedGroup:
     error, group = coordinator.describe_group(group_id)
-    sentence = None
+    message = None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
         if version < _FIRST_KNOWING_GROUP_ID_NOT_FOUND:
             error = ErrorCode.NONE
         else:
             is_consumer = coordinator.describe_consumer_group(group_id)[0] is ErrorCode.NONE
             what = "is not a classic group" if is_consumer else "not found"
-            sentence = f"Group {group_id} {what}."
+            message = f"Group {group_id} {what}."
     return DescribedGroup(
         error_code=error,
-        error_message=sentence,
+        error_message=message,
         group_id=group_id,
         group_state=group.state,
         protocol_type=group.protocol_type,

@@ -34,7 +34,7 @@ def handle(
 
     def answer(topic: TopicRequest) -> TopicResponse:
         is_denied = access is not None and _is_denied(access, topic.name)
-        describe = _denied if is_denied else partial(_partition, broker, topic.name)
+        describe = _denied_partition if is_denied else partial(_partition, broker, topic.name)
         return TopicResponse(
             name=topic.name, partitions=lazy_list(describe, topic.partition_indexes)
         )
@@ -51,7 +51,7 @@ def _is_denied(access: Access, topic: str) -> bool:
     return not access.allows(READ, TOPIC, topic)
 
 
-def _denied(index: int) -> PartitionResponse:
+def _denied_partition(index: int) -> PartitionResponse:
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,

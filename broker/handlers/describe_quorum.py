@@ -93,7 +93,7 @@ def describe_quorum(quorum: "Quorum", now_ms: int, version: int) -> DescribeQuor
         partition.error_message = _NOT_LEADER
     else:
         states = (
-            [_state(each, quorum, now_ms, version) for each in replicas]
+            [_state(replica, quorum, now_ms, version) for replica in replicas]
             for replicas in (described.current_voters, described.observers)
         )
         partition.leader_id = described.leader_id
@@ -139,8 +139,8 @@ def _listeners(broker: NodeContext) -> list[Listener]:
         _, host, port = quorum.own_voter
         return [Listener(name=quorum.controller_listeners[0], host=host, port=port)]
     return [
-        Listener(name=each.name, host=each.host, port=each.port)
-        for each in broker.listeners.advertised_controllers
+        Listener(name=controller.name, host=controller.host, port=controller.port)
+        for controller in broker.listeners.advertised_controllers
     ]
 
 

@@ -36,7 +36,7 @@ def handle(
     if cursor is not None:
         is_missing = bool(request.topics) and cursor.topic_name not in topics
         if is_missing or cursor.partition_index < 0:
-            return _refused(request)
+            return _refusal(request)
     limit = broker.config.values.integer("max.request.partition.size.limit")
     room = max(min(request.response_partition_limit, limit), 1)
     access = access_of(broker, context)
@@ -51,11 +51,11 @@ def handle(
         if not page.add(name, first):
             break
     if request.topics:
-        page.response.topics += map(_denied, denied)
+        page.response.topics += map(_denied_topic, denied)
     return page.response
 
 
-def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _denied_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
     """The answer whether the topic exists or not."""
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -64,7 +64,7 @@ def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """Refuse a cursor with a negative partition, or at a topic that is not requested."""
     return DescribeTopicPartitionsResponse(
         topics=[

@@ -29,8 +29,8 @@ def handle(
             denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return _state(transactional_id, denied)
         state = _state(transactional_id, coordinator.describe(transactional_id))
-        shown = access.allowed(DESCRIBE, TOPIC, (each.topic for each in state.topics))
-        state.topics = [each for each in state.topics if each.topic in shown]
+        shown = access.allowed(DESCRIBE, TOPIC, (topic.topic for topic in state.topics))
+        state.topics = [topic for topic in state.topics if topic.topic in shown]
         return state
 
     return DescribeTransactionsResponse(

@@ -29,7 +29,7 @@ def handle(
             error_message=None,
             results=[nothing] * len(request.users or ()),
         )
-    names = None if request.users is None else [each.name for each in request.users]
+    names = None if request.users is None else [user.name for user in request.users]
     return DescribeUserScramCredentialsResponse(
         results=[
             DescribeUserScramCredentialsResult(

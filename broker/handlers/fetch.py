@@ -54,17 +54,24 @@ def handle(
     """Read the partitions, or wait for more records."""
     version = context.api_version
     params = params_of(broker, context, request)
+    access = access_of(broker, context)
+    # Everyone can state a replica id, and a follower's session takes the place of a consumer's.
+    is_follower = params.is_from_follower and (
+        access is None or access.allows_cluster(CLUSTER_ACTION, audited=False)
+    )
     try:
         fetch = broker.fetch_sessions.begin(
-            request, params.is_from_follower, broker.environment.wall_clock_ms()
+            request,
+            is_follower,
+            broker.environment.wall_clock_ms(),
+            topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
         )
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     image = broker.controller.image
-    access = access_of(broker, context)
     denied: Container[int] = ()
     if access is not None:
-        denied = _denied(access, image, fetch, params.is_from_follower, version)
+        denied = _denied_indexes(access, image, fetch, params.is_from_follower, version)
     partitions: list[FetchPartition] = []
     unknown: dict[int, PartitionData] = {}
     for index, partition in enumerate(fetch.partitions):
@@ -83,31 +90,31 @@ def handle(
             )
     bytes_out = broker.replication_bytes_out if params.is_from_follower else broker.bytes_out
     if not partitions:
-        return answered(broker, context, fetch, _merge(unknown, []), bytes_out)
-    outcome = broker.replica_manager.fetch(params, partitions)
+        return to_response(broker, context, fetch, _merge(unknown, []), bytes_out)
+    outcome = broker.replica_manager.leader_fetch.fetch(params, partitions)
     if isinstance(outcome, list):
-        return answered(broker, context, fetch, _merge(unknown, outcome), bytes_out)
+        return to_response(broker, context, fetch, _merge(unknown, outcome), bytes_out)
 
     def respond(results: FetchResults) -> FetchResponse:
-        return answered(broker, context, fetch, _merge(unknown, results), bytes_out)
+        return to_response(broker, context, fetch, _merge(unknown, results), bytes_out)
 
     return Deferred(outcome, respond)
 
 
-def _denied(
+def _denied_indexes(
     access: Access, image: ClusterImage, fetch: FetchContext, is_from_follower: bool, version: int
 ) -> Container[int]:
     """The indexes of the partitions that the client may not read, of the whole session.
 
-    Decided anew for each request: what a session holds was allowed earlier, if at all.
+    Decided for each request: what a session holds was allowed earlier, if at all.
     """
     everything = range(len(fetch.partitions))
     if is_from_follower:
         return () if access.allows_cluster(CLUSTER_ACTION) else everything
     if version < _FIRST_WITH_TOPIC_IDS:
-        names = [each.topic for each in fetch.partitions]
+        names = [partition.topic for partition in fetch.partitions]
     else:
-        topics = (image.topics_by_id.get(each.topic_id) for each in fetch.partitions)
+        topics = (image.topics_by_id.get(partition.topic_id) for partition in fetch.partitions)
         names = ["" if topic is None else topic.name for topic in topics]
     # An id that is not there has no name, and so no entry can be about it.
     by_id = version >= _FIRST_WITH_TOPIC_IDS
@@ -179,7 +186,7 @@ def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchRes
     return [unknown.get(index) or next(read) for index in range(total)]
 
 
-def answered(
+def to_response(
     broker: BrokerContext,
     context: RequestContext,
     fetch: FetchContext,
@@ -192,10 +199,10 @@ def answered(
     """
     pairs = list(zip(fetch.partitions, answers, strict=True))
     session = fetch.session
-    if session is not None:
-        results = session.results_to_send(pairs)
-        if fetch.is_incremental:
-            pairs = results
+    if session is not None and fetch.is_incremental:
+        pairs = session.results_to_send(pairs)
+    elif session is not None:
+        session.note_all(pairs)
     response = FetchResponse(
         session_id=NO_SESSION if session is None else session.session_id,
         responses=_by_topic(pairs),

@@ -54,10 +54,10 @@ def handle(
         # Coordinators of share groups are for brokers.
         if is_share and access is not None and not access.allows_cluster(CLUSTER_ACTION):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            return _refused(keys, several, code, CLUSTER_DENIED)
+            return _error_response(keys, several, code, CLUSTER_DENIED)
         what = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
-        sentence = f"{what} are not supported by this broker."
-        return _refused(keys, several, ErrorCode.INVALID_REQUEST, sentence)
+        message = f"{what} are not supported by this broker."
+        return _error_response(keys, several, ErrorCode.INVALID_REQUEST, message)
     topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     kind = GROUP if request.key_type == _GROUP else TRANSACTIONAL_ID
     denied = set[str]() if access is None else {*keys} - access.allowed(DESCRIBE, kind, keys)
@@ -68,11 +68,11 @@ def handle(
     return _create_then_respond(broker, context, topic, keys, find)
 
 
-def _refused(
-    keys: list[str], several: bool, code: ErrorCode, sentence: str
+def _error_response(
+    keys: list[str], several: bool, code: ErrorCode, message: str
 ) -> FindCoordinatorResponse:
     def refuse(key: str) -> Coordinator:
-        return _none(key, code, sentence)
+        return _none(key, code, message)
 
     return _response(lazy_list(refuse, keys), several)
 
@@ -99,9 +99,9 @@ def _coordinator(
     broker: BrokerContext, context: RequestContext, topic: str, denied: Collection[str], key: str
 ) -> Coordinator:
     if key in denied:
-        code, sentence = _DENIED[topic]
-        # As in Kafka, which has no sentence for one of several.
-        return _none(key, code, "" if context.api_version >= _FIRST_WITH_SEVERAL else sentence)
+        code, message = _DENIED[topic]
+        # As in Kafka, which has no message for one of several.
+        return _none(key, code, "" if context.api_version >= _FIRST_WITH_SEVERAL else message)
     image = broker.controller.image
     coordinator = (
         broker.group_coordinator if topic == OFFSETS_TOPIC else broker.transaction_coordinator
@@ -117,9 +117,9 @@ def _coordinator(
     )
 
 
-def _none(key: str, error: ErrorCode, sentence: str) -> Coordinator:
+def _none(key: str, error: ErrorCode, message: str) -> Coordinator:
     return Coordinator(
-        key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error, error_message=sentence
+        key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error, error_message=message
     )
 
 

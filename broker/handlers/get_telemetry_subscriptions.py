@@ -38,5 +38,5 @@ def handle(
         push_interval_ms=subscription.interval_ms,
         telemetry_max_bytes=MAX_BYTES,
         delta_temporality=True,
-        requested_metrics=["" if each == "*" else each for each in subscription.metrics],
+        requested_metrics=["" if metric == "*" else metric for metric in subscription.metrics],
     )

@@ -7,7 +7,6 @@ v1: flexible; nothing else changed
 """
 
 from ...clients.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -31,15 +30,6 @@ async def handle(
         )
         for resource in request.resources
     ]
-    results = await change_configs(broker, context, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=each.error_code,
-                error_message=each.error_message,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-            for each in results
-        ]
+        responses=await change_configs(broker, context, alterations, request.validate_only)
     )

@@ -40,9 +40,9 @@ def handle(
     access = access_of(broker, context)
     denied = None if access is None else _denial(access, request.transactional_id)
     if denied is not None:
-        return _failed(denied)
+        return _error_response(denied)
     if (request.producer_id != _NONE) != (request.producer_epoch != _NONE):
-        return _failed(ErrorCode.INVALID_REQUEST)
+        return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _transactional(broker, context.api_version, request, request.transactional_id)
     producer_id = broker.producer_ids.next_if_there()
@@ -52,7 +52,7 @@ def handle(
 
 
 def _denial(access: Access, transactional_id: str | None) -> ErrorCode | None:
-    """Why the client gets no producer id, if so. Whoever may write something may be idempotent."""
+    """Why the client gets no producer id, if so. A client with write access may be idempotent."""
     if transactional_id is not None:
         if access.allows(WRITE, TRANSACTIONAL_ID, transactional_id):
             return None
@@ -67,7 +67,7 @@ async def _later(producer_ids: ProducerIds) -> InitProducerIdResponse:
         producer_id = await producer_ids.next_id()
     except KafkaError:
         # The failure of the controller is temporary; clients retry on this code.
-        return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _error_response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
@@ -95,5 +95,5 @@ def _response(version: int, identity: ProducerIdentity) -> InitProducerIdRespons
     )
 
 
-def _failed(error: ErrorCode) -> InitProducerIdResponse:
+def _error_response(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=_NONE, producer_epoch=_NONE)

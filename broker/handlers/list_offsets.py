@@ -96,10 +96,10 @@ def _with_denied(
             name=topic.name,
             partitions=[
                 ListOffsetsPartitionResponse(
-                    partition_index=each.partition_index,
+                    partition_index=partition.partition_index,
                     error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 )
-                for each in topic.partitions
+                for partition in topic.partitions
             ],
         )
         for topic in denied
@@ -160,9 +160,9 @@ def _response(
     index = 0
     for topic in request.topics:
         partitions = topics.setdefault(topic.name, {})
-        for each in topic.partitions:
+        for partition in topic.partitions:
             answer = refusals.get(index) or _partition(context, next(remaining))
-            partitions[each.partition_index] = answer
+            partitions[partition.partition_index] = answer
             index += 1
             if not index % _PARTITIONS_A_STEP:
                 yield

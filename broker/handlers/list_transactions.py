@@ -33,20 +33,20 @@ def handle(
         return ListTransactionsResponse(error_code=error.code)
     access = access_of(broker, context)
     if access is not None:
-        ids = (each.transactional_id for each in listed)
+        ids = (transaction.transactional_id for transaction in listed)
         shown = access.allowed(DESCRIBE, TRANSACTIONAL_ID, ids, audited=False)
-        listed = [each for each in listed if each.transactional_id in shown]
+        listed = [transaction for transaction in listed if transaction.transactional_id in shown]
     now_ms = broker.environment.wall_clock_ms()
     return ListTransactionsResponse(
         unknown_state_filters=[each for each in request.state_filters if each not in _STATES],
         transaction_states=[
             ListedState(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=each.state.value,
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.value,
             )
-            for each in listed
-            if _matches_filters(each, request, now_ms)
+            for transaction in listed
+            if _matches_filters(transaction, request, now_ms)
         ],
     )
 
@@ -58,7 +58,11 @@ def _matching(transactions: list[Transaction], pattern: str | None) -> list[Tran
     from ...coordinator.consumer.topic_regex import compile_regex
 
     compiled = compile_regex(pattern)
-    return [each for each in transactions if compiled.matches(each.transactional_id)]
+    return [
+        transaction
+        for transaction in transactions
+        if compiled.matches(transaction.transactional_id)
+    ]
 
 
 def _matches_filters(each: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:

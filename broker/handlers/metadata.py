@@ -3,8 +3,8 @@
 A request that names a missing topic creates it, if the client (from v4 on) and
 `auto.create.topics.enable` allow that. The response waits for the creation, and has the new topic.
 
-A topic that the client may not describe is answered alike whether it exists or not, and nothing is
-created for it; without names such topics are left out.
+A topic that the client may not describe gets the same answer whether it exists or not, and nothing
+is created for it; a request for all topics leaves it out.
 
 v0: an empty list means all topics; from v1 on, null means all topics
 v1: rack, controller id, internal topics
@@ -68,7 +68,7 @@ class _Denied(NamedTuple):
 _NOTHING_DENIED = _Denied()
 
 _CREATE_TIMEOUT_MS = 30_000
-_RETRIABLE = (
+_LEFT_TO_RETRY = (
     ErrorCode.NONE,
     ErrorCode.TOPIC_ALREADY_EXISTS,
     # The client gets no topic yet and retries; by then it may be under its quota.
@@ -84,19 +84,19 @@ def handle(
     version = context.api_version
     access = access_of(broker, context)
     if topics is None or (version == 0 and not topics):
-        names: Iterable[str] = broker.controller.image.topics_by_name
+        all_names: Iterable[str] = broker.controller.image.topics_by_name
         if access is not None:
-            shown = access.allowed(DESCRIBE, TOPIC, names, audited=False)
-            names = [name for name in names if name in shown]
-        return _response(broker, context, request, list(names))
+            shown = access.allowed(DESCRIBE, TOPIC, all_names, audited=False)
+            all_names = [name for name in all_names if name in shown]
+        return _response(broker, context, request, list(all_names))
     if version < 12 and any(t.name is None or t.topic_id != ZERO_UUID for t in topics):
-        return _refused(context, topics)
+        return _error_response(context, topics)
     # Like Kafka, describe a topic once even if it is named twice.
     topics = list({(topic.name, topic.topic_id): topic for topic in topics}.values())
     by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
     if by_id:
         # A request names all its topics by id or none; Java clients then leave the names empty.
-        return _response(broker, context, request, by_id, _denied_ids(broker, access, by_id))
+        return _response(broker, context, request, by_id, _denied_by_id(broker, access, by_id))
     denied = _NOTHING_DENIED
     if access is not None:
         named = {topic.name or "" for topic in topics}
@@ -117,7 +117,7 @@ def handle(
     return _response(broker, context, request, topics, denied)
 
 
-def _denied_ids(
+def _denied_by_id(
     broker: BrokerContext, access: Access | None, topics: Sequence[MetadataRequestTopic]
 ) -> _Denied:
     """The topics that the client may not describe, of those that it names by id."""
@@ -150,9 +150,9 @@ async def _create_then_respond(
     )
     created = await create_topics_for(broker, context, creation)
     refused = {
-        each.name: ErrorCode(each.error_code)
-        for each in created.topics
-        if each.error_code not in _RETRIABLE
+        topic.name: ErrorCode(topic.error_code)
+        for topic in created.topics
+        if topic.error_code not in _LEFT_TO_RETRY
     }
     return _response(broker, context, request, topics, denied, refused)
 
@@ -168,7 +168,9 @@ def _creatable(broker: BrokerContext, name: str) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
 
-def _refused(context: RequestContext, topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+def _error_response(
+    context: RequestContext, topics: Sequence[MetadataRequestTopic]
+) -> MetadataResponse:
     return MetadataResponse(
         topics=[
             MetadataResponseTopic(
@@ -196,13 +198,13 @@ def _response(
         describe = partial(broker.described_topics.describe, image, context.listener)
 
     def show(topic: MetadataRequestTopic | str) -> MetadataResponseTopic:
-        hidden = _hidden(image, topic, denied) if any(denied) else None
+        hidden = _undisclosed_topic(image, topic, denied) if any(denied) else None
         if hidden is not None:
             return hidden
         if isinstance(topic, str) or (topic.name is not None and topic.topic_id == ZERO_UUID):
             shown = _named_topic(image, describe, topic, refused or {})
         else:
-            shown = _topic_of_id(image, describe, topic)
+            shown = _topic_by_id(image, describe, topic)
         is_unknown_id = shown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         if request.include_topic_authorized_operations and not is_unknown_id:
             shown.topic_authorized_operations = topic_operations(access, shown.name or "")
@@ -220,10 +222,10 @@ def _response(
     )
 
 
-def _hidden(
+def _undisclosed_topic(
     image: ClusterImage, requested: MetadataRequestTopic | str, denied: _Denied
 ) -> MetadataResponseTopic | None:
-    """The answer about a topic that the client may not describe or create, if it is one."""
+    """The error for a topic that the client may not describe or create; None for any other."""
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if isinstance(requested, str):
         return None
@@ -243,12 +245,15 @@ def _hidden(
 
 def _brokers(image: ClusterImage, listener: str) -> list[MetadataResponseBroker]:
     brokers: list[MetadataResponseBroker] = []
-    for each in image.brokers.values():
-        endpoint = each.endpoints.get(listener)
-        if endpoint is not None and not each.fenced:
+    for broker in image.brokers.values():
+        endpoint = broker.endpoints.get(listener)
+        if endpoint is not None and not broker.fenced:
             brokers.append(
                 MetadataResponseBroker(
-                    node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack
+                    node_id=broker.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
                 )
             )
     return brokers
@@ -271,7 +276,7 @@ def _named_topic(
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic_of_id(
+def _topic_by_id(
     image: ClusterImage, describe: Describe, requested: MetadataRequestTopic
 ) -> MetadataResponseTopic:
     topic = image.topics_by_id.get(requested.topic_id)

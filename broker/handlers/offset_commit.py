@@ -109,7 +109,7 @@ def _response(request: OffsetCommitRequest, errors: list[ErrorCode]) -> OffsetCo
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=lazy_list(
-                    _partition, [(each, next(remaining)) for each in topic.partitions]
+                    _partition, [(partition, next(remaining)) for partition in topic.partitions]
                 ),
             )
             for topic in request.topics

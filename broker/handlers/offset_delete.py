@@ -68,10 +68,10 @@ def _response(
                 name=topic.name,
                 partitions=[
                     OffsetDeleteResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=error_of(topic.name, each.partition_index),
+                        partition_index=partition.partition_index,
+                        error_code=error_of(topic.name, partition.partition_index),
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

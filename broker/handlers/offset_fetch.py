@@ -68,21 +68,21 @@ class _GroupRequest(NamedTuple):
     is_denied: bool = False
     """The client may not describe the group."""
 
-    def checked(self, access: Access, *, by_id: bool) -> "_GroupRequest":
+    def visible_part(self, access: Access, *, by_id: bool) -> "_GroupRequest":
         """The request as far as the client may see."""
         if not access.allows(DESCRIBE, GROUP, self.group_id):
             return self._replace(is_denied=True)
         if self.topics is None:
             return self
-        names = [each.topic for each in self.topics]
+        names = [topic.topic for topic in self.topics]
         if by_id:
             # An id that is not there has no name, and so no entry can be about it.
             allowed = access.allowed(DESCRIBE, TOPIC, filter(None, names)) | {""}
         else:
             allowed = access.allowed(DESCRIBE, TOPIC, names)
         return self._replace(
-            topics=[each for each in self.topics if each.topic in allowed],
-            denied=[each for each in self.topics if each.topic not in allowed],
+            topics=[topic for topic in self.topics if topic.topic in allowed],
+            denied=[topic for topic in self.topics if topic.topic not in allowed],
         )
 
     def visible(self, answer: Fetched, access: Access) -> Fetched:
@@ -91,15 +91,15 @@ class _GroupRequest(NamedTuple):
         if error:
             return answer
         if self.topics is None:
-            shown = access.allowed(DESCRIBE, TOPIC, (each.topic for each in fetched))
-            return error, [each for each in fetched if each.topic in shown]
+            shown = access.allowed(DESCRIBE, TOPIC, (topic.topic for topic in fetched))
+            return error, [topic for topic in fetched if topic.topic in shown]
         return error, [
             *fetched,
             *(
                 FetchedTopic(
-                    each.topic, each.topic_id, [(index, _DENIED) for index in each.partitions]
+                    topic.topic, topic.topic_id, [(index, _DENIED) for index in topic.partitions]
                 )
-                for each in self.denied
+                for topic in self.denied
             ),
         ]
 
@@ -113,11 +113,13 @@ def handle(
     access = access_of(broker, context)
     if access is not None:
         by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
-        groups = [each.checked(access, by_id=by_id) for each in groups]
+        groups = [group.visible_part(access, by_id=by_id) for group in groups]
     stable = request.require_stable
     answers = [
-        _GROUP_DENIED if each.is_denied else fetch(each.group_id, each.topics, stable, each.claim)
-        for each in groups
+        _GROUP_DENIED
+        if group.is_denied
+        else fetch(group.group_id, group.topics, stable, group.claim)
+        for group in groups
     ]
     respond = partial(_response, image, context.api_version, groups, access)
     settled = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
@@ -141,7 +143,7 @@ def _groups_of(
             request.group_id,
             None
             if topics is None
-            else [_by_name(image, each.name, each.partition_indexes) for each in topics],
+            else [_by_name(image, topic.name, topic.partition_indexes) for topic in topics],
         )
         return
     by_id = version >= _FIRST_WITH_TOPIC_IDS
@@ -150,7 +152,7 @@ def _groups_of(
             group.group_id,
             None
             if group.topics is None
-            else [_fetch_topic(image, each, by_id) for each in group.topics],
+            else [_fetch_topic(image, topic, by_id) for topic in group.topics],
             MemberClaim(group.member_id, group.member_epoch),
         )
 
@@ -178,15 +180,15 @@ def _response(
 ) -> OffsetFetchResponse:
     if access is not None:
         pairs = zip(requests, answers, strict=True)
-        answers = [each.visible(answer, access) for each, answer in pairs]
+        answers = [pair.visible(answer, access) for pair, answer in pairs]
     if version < _FIRST_WITH_SEVERAL_GROUPS:
         return _response_of_one_group(version, requests[0], answers[0])
     by_id = version >= _FIRST_WITH_TOPIC_IDS
     groups: list[OffsetFetchResponseGroup] = []
-    for each, (error, fetched) in zip(requests, answers, strict=True):
+    for request, (error, fetched) in zip(requests, answers, strict=True):
         topics: list[OffsetFetchResponseTopics] = []
         for topic in fetched:
-            if each.topics is None and by_id:
+            if request.topics is None and by_id:
                 image_topic = image.topics_by_name.get(topic.topic)
                 if image_topic is None:
                     # The topic was just deleted, and the response would need its id.
@@ -197,7 +199,7 @@ def _response(
             # Like Kafka, put unknown topics last.
             topics.sort(key=lambda topic: not topic.name)
         groups.append(
-            OffsetFetchResponseGroup(group_id=each.group_id, topics=topics, error_code=error)
+            OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=error)
         )
     return OffsetFetchResponse(groups=groups)
 

@@ -37,7 +37,9 @@ def handle(
         topics = sorted(topics, key=lambda topic: topic.topic in denied)
 
     def answer(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
-        find = _denied if topic.topic in denied else partial(_end_offset, broker, topic.topic)
+        find = (
+            _denied_result if topic.topic in denied else partial(_end_offset, broker, topic.topic)
+        )
         return OffsetForLeaderTopicResult(
             topic=topic.topic, partitions=lazy_list(find, topic.partitions)
         )
@@ -45,7 +47,7 @@ def handle(
     return OffsetForLeaderEpochResponse(topics=lazy_list(answer, topics))
 
 
-def _denied(partition: OffsetForLeaderPartition) -> EpochEndOffset:
+def _denied_result(partition: OffsetForLeaderPartition) -> EpochEndOffset:
     return EpochEndOffset(
         partition=partition.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
     )

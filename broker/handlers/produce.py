@@ -141,9 +141,9 @@ def _keep_records(request: ProduceRequest) -> None:
 
 def _takes_long(broker: BrokerContext, parts: _Sorted) -> bool:
     needs_long_check = broker.replica_manager.needs_long_check
-    if parts.others and any(needs_long_check(each) for each in parts.others):
+    if parts.others and any(needs_long_check(entry) for entry in parts.others):
         return True
-    work = parts.work + sum(work_of(each.records) for each in parts.others)
+    work = parts.work + sum(work_of(entry.records) for entry in parts.others)
     return work > _WORK_AT_ONCE and len(parts.allowed) > 1
 
 
@@ -235,7 +235,7 @@ async def _in_parts(
     work = 0
     for number, entry in enumerate(parts.allowed, 1):
         if replicas.needs_long_check(entry):
-            await replicas.check_at_length(entry)
+            await replicas.check_in_steps(entry)
         if not entry.error:
             part.append(entry)
             work += work_of(entry.records)
@@ -315,7 +315,7 @@ def objection(version: int, topic: str, records: Chunk | None) -> _Objection | N
         is_of_all = first is _NO_BATCHES or first is _TRANSACTIONAL_BATCH
         return first if is_of_all else _UNKNOWN_ID
     if not isinstance(records, memoryview):
-        return _refused(version, _NOT_ONE_BATCH)
+        return _refusal(version, _NOT_ONE_BATCH)
     if (size := len(records)) >= _BATCH_HEADER.size and version >= 7:
         length, magic, attributes = _BATCH_HEADER.unpack_from(records)
         if length + _LOG_OVERHEAD == size and magic == 2 and not attributes & _TRANSACTIONAL:
@@ -326,18 +326,18 @@ def objection(version: int, topic: str, records: Chunk | None) -> _Objection | N
 def _first_objection(version: int, records: memoryview) -> _Objection | None:
     size = len(records)
     if size < _LOG_OVERHEAD:
-        return _refused(version, _NOT_ONE_BATCH)
+        return _refusal(version, _NOT_ONE_BATCH)
     end = _LOG_OVERHEAD + int.from_bytes(records[_LENGTH], "big", signed=True)
     if end < _LOG_OVERHEAD + _SMALLEST_RECORD:
         return _NO_BATCHES
     if size > _MAGIC and records[_MAGIC] > 2:
         return _NO_BATCHES
     if size < end:
-        return _refused(version, _NOT_ONE_BATCH)
+        return _refusal(version, _NOT_ONE_BATCH)
     if records[_MAGIC] != 2:
-        return _refused(version, "are only allowed to contain record batches with magic version 2")
+        return _refusal(version, "are only allowed to contain record batches with magic version 2")
     if size > end:
-        return _refused(
+        return _refusal(
             version, "are only allowed to contain exactly one record batch per partition"
         )
     if size < _BATCH_HEADER.size:
@@ -351,7 +351,7 @@ def _first_objection(version: int, records: memoryview) -> _Objection | None:
     return _TRANSACTIONAL_BATCH if attributes & _TRANSACTIONAL else None
 
 
-def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:
+def _refusal(version: int, rule: str) -> tuple[ErrorCode, str]:
     return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} {rule}"
 
 
@@ -377,9 +377,9 @@ def _partition(entry: AppendEntry) -> PartitionProduceResponse:
     if entry.record_errors:
         answer.record_errors = [
             BatchIndexAndErrorMessage(
-                batch_index=each.batch_index, batch_index_error_message=each.message
+                batch_index=error.batch_index, batch_index_error_message=error.message
             )
-            for each in entry.record_errors
+            for error in entry.record_errors
         ]
     if entry.current_leader is not None:
         leader_id, leader_epoch = entry.current_leader
@@ -391,7 +391,7 @@ def _answer(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse | None:
     if request.acks != 0:
-        return answered(broker, context, request, entries)
+        return to_response(broker, context, request, entries)
     failed = next((entry.error for entry in entries if entry.error), None)
     if failed is not None:
         name = ErrorCode(failed).name
@@ -401,15 +401,17 @@ def _answer(
     return None
 
 
-def answered(
+def to_response(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse:
     """The response, with the result of each partition in request order."""
-    leaders = {each.current_leader.leader_id for each in entries if each.current_leader is not None}
+    leaders = {
+        entry.current_leader.leader_id for entry in entries if entry.current_leader is not None
+    }
     if leaders and context.api_version < _FIRST_TELLING_LEADERS:
         leaders.clear()
-        for each in entries:
-            each.current_leader = None
+        for entry in entries:
+            entry.current_leader = None
     responses: list[TopicProduceResponse] = []
     start = 0
     for topic in request.topic_data:

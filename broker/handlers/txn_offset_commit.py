@@ -96,7 +96,7 @@ def handle(
         async def later() -> TxnOffsetCommitResponse:
             refused = (await attempt.refusals(answer)).get(partition)
             if refused is not None:
-                return _refused(version, request, offsets, refused.code)
+                return _error_response(version, request, offsets, refused.code)
             errors = coordinator.commit_offsets(prepared)
             settled = await errors if isinstance(errors, asyncio.Future) else errors
             return _response(version, request, settled)
@@ -104,7 +104,7 @@ def handle(
         return later()
     refusal = answer.get(partition)
     if refusal is not None:
-        return _refused(version, request, offsets, refusal.code)
+        return _error_response(version, request, offsets, refusal.code)
     return _commit(broker, version, request, prepared)
 
 
@@ -126,7 +126,7 @@ def _commit(
     return Deferred(answer, partial(_response, version, request))
 
 
-def _refused(
+def _error_response(
     version: int,
     request: TxnOffsetCommitRequest,
     offsets: Iterable[OffsetToCommit],
@@ -172,7 +172,7 @@ def _response(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=lazy_list(
-                    _partition, [(each, next(remaining)) for each in topic.partitions]
+                    _partition, [(partition, next(remaining)) for partition in topic.partitions]
                 ),
             )
             for topic in request.topics

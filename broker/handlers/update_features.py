@@ -10,32 +10,35 @@ from ...clients.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ...replication.control.feature_control import FeatureUpdate, UpgradeType
+from ...replication.control.feature_control import FeatureUpdate
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
-from ..request.context import BrokerContext, RequestContext
+from ..request.context import NodeContext, RequestContext
 
 
 async def handle(
-    broker: BrokerContext, context: RequestContext, request: UpdateFeaturesRequest
+    node: NodeContext, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Pass the updates to the controller."""
-    updates = [
-        FeatureUpdate(
-            each.feature,
-            each.max_version_level,
-            UpgradeType.SAFE_DOWNGRADE if each.allow_downgrade else each.upgrade_type,
-        )
-        for each in request.feature_updates
-    ]
+    # Like Kafka's KRaft controllers, ignore `allow_downgrade` of version 0, and take the last level
+    # of a feature that is named twice.
+    updates = {
+        update.feature: FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
+        for update in request.feature_updates
+    }
     try:
-        await broker.controller.update_features(SUPPORTED_FEATURES, updates, request.validate_only)
+        await node.controller.update_features(
+            SUPPORTED_FEATURES,
+            list(updates.values()),
+            request.validate_only,
+            node.kraft_version,
+        )
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     response = UpdateFeaturesResponse(error_message=None)
     if context.api_version < 2:
         # Like Kafka, return the error message NONE for a success.
         response.results = [
-            UpdatableFeatureResult(feature=each.feature, error_message=ErrorCode.NONE.name)
-            for each in updates
+            UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
+            for update in request.feature_updates
         ]
     return response

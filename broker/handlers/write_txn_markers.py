@@ -24,15 +24,16 @@ from ...coordinator.result_or_future import ResultOrFuture
 from ...coordinator.transaction.transaction_markers import Marker, MarkerErrors
 from ..request.context import BrokerContext, RequestContext
 
-_OF_THE_GROUP_COORDINATOR = frozenset(
+_GROUP_COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What the coordinator of a transaction cannot tell from its own errors: it gets an error of the
-partition, after which it repeats the marker (Kafka's `KafkaApis.handleWriteTxnMarkersRequest`)."""
+"""What the coordinator of a transaction cannot distinguish from its own errors: it gets an error of
+the partition, after which it repeats the marker (Kafka's
+`KafkaApis.handleWriteTxnMarkersRequest`)."""
 
 
 def handle(
@@ -97,5 +98,5 @@ def _response(
 
 
 def _of_the_partition(error: ErrorCode) -> ErrorCode:
-    is_other = error in _OF_THE_GROUP_COORDINATOR
+    is_other = error in _GROUP_COORDINATOR_ERRORS
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_other else error

@@ -9,7 +9,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
-from .log_lines import LineFormatter, cut, suppressed_before
+from .log_lines import LineFormatter, shorten, suppressed_before
 
 TRACE_MAX = 64_000
 """The most characters of a stack trace, or of all stacks; of a longer one the end is kept."""
@@ -24,7 +24,7 @@ class JsonFormatter(LineFormatter):
             "ts": written.replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
-            "msg": cut(record.getMessage()),
+            "msg": shorten(record.getMessage()),
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["trace"] = logging.Formatter.formatException(self, record.exc_info)[-TRACE_MAX:]
@@ -34,8 +34,8 @@ class JsonFormatter(LineFormatter):
             line["suppressed"] = suppressed
         return json.dumps(line)
 
-    def problem(self, sentence: str) -> str:
+    def problem(self, message: str) -> str:
         level = logging.getLevelName(logging.CRITICAL)
         return self.format(
-            logging.makeLogRecord({"name": "tierlog", "levelname": level, "msg": sentence})
+            logging.makeLogRecord({"name": "tierlog", "levelname": level, "msg": message})
         )

@@ -32,7 +32,7 @@ _SUPPRESSED = "suppressed"
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-def cut(text: str) -> str:
+def shorten(text: str) -> str:
     """The text, of which `LINE_MAX` characters at most are shown."""
     if len(text) <= LINE_MAX:
         return text
@@ -46,7 +46,7 @@ def suppressed_before(record: logging.LogRecord) -> int:
 
 def printable(text: str) -> str:
     """The text on one line, without control characters, and cut if it is too long."""
-    text = cut(text)
+    text = shorten(text)
     if text.isprintable():
         return text
     return "".join(
@@ -77,9 +77,9 @@ class LineFormatter(logging.Formatter):
         """The lines of a stack, indented."""
         return "\n".join(_INDENT + printable(line) for line in stack_info.splitlines())
 
-    def problem(self, sentence: str) -> str:
+    def problem(self, message: str) -> str:
         """The line for what keeps the broker from starting, or ends it."""
-        return f"tierlog: {sentence}"
+        return f"tierlog: {message}"
 
 
 class _Cause(NamedTuple):

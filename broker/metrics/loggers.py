@@ -69,9 +69,9 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
 
     broker_id = parse_broker_id(name)
     if broker_id is None:
-        raise _refuse(f"Node id must be an integer, but it is: {name}")
+        raise _refusal(f"Node id must be an integer, but it is: {name}")
     if broker_id != node_id:
-        raise _refuse(f"Unexpected node id. Expected {node_id}, but received {name}")
+        raise _refusal(f"Unexpected node id. Expected {node_id}, but received {name}")
     existing = levels()
     for logger, number, level in changes:
         try:
@@ -79,14 +79,14 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
         except ValueError:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-            raise _refuse(
+            raise _refusal(
                 f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
             )
         if logger not in existing:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
         if operation is ConfigOperation.DELETE:
             if logger == ROOT:
-                raise _refuse("Removing the log level of the root logger is not allowed")
+                raise _refusal("Removing the log level of the root logger is not allowed")
         elif level not in _LEVELS:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
@@ -112,5 +112,5 @@ def _name_of(level: int) -> str:
     return "FATAL"
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -74,7 +74,7 @@ class Metrics:
 
     def sample_steps(self) -> Generator[None, None, list[Sample]]:
         """All samples in no order, in steps: of a family, each is read when its turn comes."""
-        samples = [Sample(name, COUNT, each.value) for name, each in self._counters.items()]
+        samples = [Sample(name, COUNT, counter.value) for name, counter in self._counters.items()]
         yield
         for key, read in list(self._gauges.items()):
             samples.append(Sample(*key, read()))

@@ -64,11 +64,11 @@ def _plain(name: str) -> str:
 
 def _labels(properties: list[str]) -> str:
     pairs = [each.partition("=") for each in properties]
-    written = ",".join(f'{_plain(key)}="{_escaped(value)}"' for key, _, value in pairs)
+    written = ",".join(f'{_plain(key)}="{_escape(value)}"' for key, _, value in pairs)
     return f"{{{written}}}" if written else ""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 

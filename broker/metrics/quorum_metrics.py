@@ -1,6 +1,6 @@
 """The metrics of the controller and of the metadata quorum, under Kafka's names (KIP-595, KIP-631).
 
-They are computed when they are read. Kafka tells `current-state` as a word; here it is not a
+They are computed when they are read. Kafka's `current-state` is a word; here it is not a
 metric, but the active controller is the node whose `ActiveControllerCount` is 1.
 """
 

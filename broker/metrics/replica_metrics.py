@@ -21,7 +21,7 @@ def register_replica_metrics(
 
     def gauge(name: str, counts: Callable[[Partition], bool]) -> None:
         def count() -> int:
-            return sum(counts(each) for each in replicas.partitions.values())
+            return sum(counts(partition) for partition in replicas.partitions.values())
 
         metrics.gauge(f"{_REPLICAS},name={name}", count)
 
@@ -42,7 +42,7 @@ def register_replica_metrics(
     )
     metrics.gauge(
         f"{_LOGS},name=OfflineLogDirectoryCount",
-        lambda: sum(not each.is_online for each in log_dirs),
+        lambda: sum(not log_dir.is_online for log_dir in log_dirs),
     )
 
 

@@ -79,7 +79,7 @@ class _Client:
         self.subscribed_s = self.pushed_s = float("-inf")
         self.is_ending = False
         self.must_subscribe = False
-        """Whether it was told that its subscription has changed: it may ask at once."""
+        """Whether its last push got UNKNOWN_SUBSCRIPTION_ID: it may subscribe again at once."""
 
 
 class Telemetry:
@@ -96,8 +96,8 @@ class Telemetry:
         """A client's subscription. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED) if too early."""
         subscription = self._subscription(image, client_instance, traits)
         client = self._clients.get(client_instance)
-        is_told = client is not None and client.must_subscribe
-        if client is not None and client.subscription == subscription and not is_told:
+        is_update_due = client is not None and client.must_subscribe
+        if client is not None and client.subscription == subscription and not is_update_due:
             interval_s = subscription.interval_ms / 1000
             if now_s < max(client.subscribed_s, client.pushed_s) + interval_s:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -154,10 +154,10 @@ class Telemetry:
         all_traits = {**traits, "client_instance_id": uuid_to_string(client_instance)}
         interval_ms = _DEFAULT_INTERVAL_MS
         metrics: set[str] = set()
-        for each in self._configured_subscriptions(image):
-            if each.concerns(all_traits):
-                metrics |= each.metrics
-                interval_ms = min(interval_ms, each.interval_ms)
+        for subscription in self._configured_subscriptions(image):
+            if subscription.concerns(all_traits):
+                metrics |= subscription.metrics
+                interval_ms = min(interval_ms, subscription.interval_ms)
         names = tuple(sorted(metrics))
         number = zlib.crc32(repr((interval_ms, names)).encode()) % _INT32
         return Subscription(number, interval_ms, names)
@@ -170,12 +170,12 @@ class Telemetry:
                 subscription
                 for (kind, name), values in image.configs.items()
                 if kind == ConfigResourceType.CLIENT_METRICS
-                and (subscription := _configured(name, values)) is not None
+                and (subscription := _compile(name, values)) is not None
             ]
         return self._configured
 
 
-def _configured(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription | None:
+def _compile(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription | None:
     """The compiled subscription; None if a pattern is invalid, so that no client matches."""
     try:
         patterns = client_patterns(values.get("match", ""))
@@ -187,7 +187,7 @@ def _configured(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription
             error.message[:_SHOWN_CHARACTERS],
         )
         return None
-    names = [each.strip() for each in values.get("metrics", "").split(",")]
+    names = [part.strip() for part in values.get("metrics", "").split(",")]
     metrics = frozenset(each for each in names if each)
     interval_ms = int(values.get("interval.ms", _DEFAULT_INTERVAL_MS))
     return _ConfiguredSubscription(patterns, interval_ms, metrics)

@@ -121,13 +121,15 @@ def register_purgatories(
     expired_searches: Mapping[TopicPartition, int],
 ) -> None:
     """Register, for each purgatory, the operations that wait and those that expired."""
-    for each in purgatories:
-        tag = f"delayedOperation={each.name}"
-        metrics.gauge(f"{_PURGATORY},name=NumDelayedOperations,{tag}", each.__len__)
-        metrics.gauge(f"{_PURGATORY},name=PurgatorySize,{tag}", partial(getattr, each, "watched"))
-        name = _EXPIRED.get(each.name)
+    for purgatory in purgatories:
+        tag = f"delayedOperation={purgatory.name}"
+        metrics.gauge(f"{_PURGATORY},name=NumDelayedOperations,{tag}", purgatory.__len__)
+        metrics.gauge(
+            f"{_PURGATORY},name=PurgatorySize,{tag}", partial(getattr, purgatory, "watched")
+        )
+        name = _EXPIRED.get(purgatory.name)
         if name is not None:
-            metrics.gauge(name, partial(getattr, each, "expired_total"), COUNT)
+            metrics.gauge(name, partial(getattr, purgatory, "expired_total"), COUNT)
     metrics.family(lambda: _expired_searches(expired_searches))
 
 

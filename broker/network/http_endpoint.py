@@ -1,12 +1,12 @@
-"""A small HTTP server for what a broker tells about itself: metrics, health, status.
+"""A small HTTP server for a broker's metrics, health and status.
 
 A connection carries one request, and is closed after the response. No client can block the broker:
 the size of a request head, the age of a connection and the number of connections are limited. When
 there are too many, further ones wait in the backlog, until the oldest one of the address that has
-the most has had half a second, or a tenth without having sent its request: then it is closed. So
-whoever asks for the health of the broker is answered beside any number of slow clients. Connections
-that come too fast wait there, too, so that no flood of them takes much of the event loop's time.
-What is answered, and to whom, is in `http_message.py`; the addresses are in `broker/status/`.
+the most has had half a second, or a tenth without having sent its request: then it is closed. So a
+health check is answered beside any number of slow clients. Connections that come too fast wait
+there, too, so that no flood of them takes much of the event loop's time. What is answered, and to
+whom, is in `http_message.py`; the addresses are in `broker/status/`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 Answer: TypeAlias = Response | asyncio.Future[Response]
 Site: TypeAlias = Callable[[Request], Answer]
-"""Answers a request at once, or with a future that somebody else owns and that may be shared."""
+"""Answers a request at once, or with a future that another task owns and that may be shared."""
 
 
 class HttpEndpoint:
@@ -57,7 +57,7 @@ class HttpEndpoint:
 
     async def start(self, host: str, port: int) -> int:
         """Bind the address and serve; returns the port. Raises OSError if it cannot be bound."""
-        listener = await self._network.listen(host, port, self._connected)
+        listener = await self._network.listen(host, port, self._on_connected)
         listener.resume_accepting()
         self._listener = listener
         return listener.port
@@ -81,7 +81,7 @@ class HttpEndpoint:
         return self._site(request)
 
     def _count(self) -> None:
-        """Count a connection; pause accepting if there were too many of late."""
+        """Count a connection; pause accepting if more than `BURST_MAX` came in this burst."""
         self._burst += 1
         if self._burst_end is None:
             self._burst_end = asyncio.get_running_loop().call_later(BURST_S, self._end_burst)
@@ -99,7 +99,7 @@ class HttpEndpoint:
         else:
             self._listener.resume_accepting()
 
-    def _connected(self, transport: AttachableTransport) -> None:
+    def _on_connected(self, transport: AttachableTransport) -> None:
         exchange = _Exchange(transport, self.answer, self._forget)
         self._open[exchange] = None
         self._count()
@@ -119,8 +119,8 @@ class HttpEndpoint:
         self._look = None
         if len(self._open) < CONNECTIONS_MAX:
             return
-        ((most, _),) = Counter(each.host for each in self._open).most_common(1)
-        of_one = (each for each in self._open if each.host == most)
+        ((most, _),) = Counter(exchange.host for exchange in self._open).most_common(1)
+        of_one = (exchange for exchange in self._open if exchange.host == most)
         oldest = min(of_one, key=lambda each: (each.waits_for_us, each.may_stay_until))
         loop = asyncio.get_running_loop()
         left_s = oldest.may_stay_until - loop.time()
@@ -205,9 +205,9 @@ class _Exchange:
             self._send(answer)
         else:
             self._pending = answer
-            answer.add_done_callback(self._settled)
+            answer.add_done_callback(self._on_answer)
 
-    def _settled(self, answer: asyncio.Future[Response]) -> None:
+    def _on_answer(self, answer: asyncio.Future[Response]) -> None:
         self._pending = None
         if answer.cancelled():
             self._send(plain(503, "This node is stopping."))
@@ -247,7 +247,7 @@ class _Exchange:
         """The connection is closed."""
         self._deadline.cancel()
         if self._pending is not None:
-            self._pending.remove_done_callback(self._settled)
+            self._pending.remove_done_callback(self._on_answer)
             self._pending = None
         self._on_closed(self)
 

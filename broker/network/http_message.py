@@ -75,9 +75,9 @@ class Response(NamedTuple):
     etag: str = ""
 
 
-def plain(status: int, sentence: str) -> Response:
-    """A response with one sentence."""
-    return Response(status, f"{sentence}\n".encode())
+def plain(status: int, message: str) -> Response:
+    """A response with one line of text."""
+    return Response(status, f"{message}\n".encode())
 
 
 def parse_request(head: bytes) -> Request | None:

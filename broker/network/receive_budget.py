@@ -7,8 +7,8 @@ When half of the budget is in use, memory is short. Reads are short then, and th
 is read only once it is admitted: from then on all of its size is charged, so that it can be
 finished. If there is no room, the request waits and is not read: its bytes stay in the socket and
 with the client. The smallest is admitted first, so that a few large ones do not hold up many small
-ones; one of a page waits for nobody, up to twice the budget. Whoever has none of its own admitted
-may exceed the budget if nobody else is: one request can always be finished.
+ones; one of a page waits for nobody, up to twice the budget. A client with none admitted may exceed
+the budget if no one else does: one request can always be finished.
 
 While others wait, clients that send too slowly are disconnected, those first that have held the
 most for the longest (`_Pace`). A request that is processed in steps counts until that work has
@@ -16,8 +16,9 @@ ended, even if its client has disconnected.
 
 Bytes read after a request that must wait count too. When all of the budget is in use, connections
 with more bytes after a waiting request are closed; and so is a connection that must keep more of
-these than one short read when usage exceeds the budget by a quarter. Whoever has only begun a
-request waits with what has arrived of it, and is closed at twice the budget.
+these than one short read when usage exceeds the budget by a quarter. A client that has only begun a
+request waits with what has arrived of it. It is closed at twice the budget; what the one request
+that was admitted without room takes above the budget does not count.
 """
 
 import asyncio
@@ -60,8 +61,8 @@ _LEAST_PART = 240
 could hold all of the budget by sending a little now and then."""
 
 
-class Arrival(Protocol):
-    """A connection whose request has partly arrived."""
+class PartialRequest(Protocol):
+    """How much of a request has arrived."""
 
     @property
     def unfinished_bytes(self) -> int:
@@ -83,11 +84,20 @@ class Arrival(Protocol):
         """How much the budget will be charged in addition when the request is admitted."""
         ...
 
+
+class Arrival(Protocol):
+    """A connection whose request has partly arrived."""
+
+    @property
+    def requests(self) -> PartialRequest:
+        """That request."""
+        ...
+
     def admitted(self) -> None:
         """Charge the rest of the request (`promise`), and read it: there is room now."""
         ...
 
-    def shed(self, reason: str, /) -> None:
+    def close_for_memory(self, reason: str, /) -> None:
         """Close the connection, and report why."""
         ...
 
@@ -99,7 +109,7 @@ class Parked(Protocol):
         """Check whether its client is still connected."""
         ...
 
-    def shed(self, reason: str, /) -> None:
+    def close_for_memory(self, reason: str, /) -> None:
         """Close the connection, and report why."""
         ...
 
@@ -148,8 +158,9 @@ class ReceiveBudget:
         self._held = 0
         # All with an unfinished request; None until they are looked at.
         self._begun: dict[Arrival, _Pace | None] = {}
-        self._admitted: set[Arrival] = set()
-        # The request that was admitted without room for it, and by how much it exceeds the budget.
+        self.admitted: set[Arrival] = set()
+        """All of the size of their requests is charged."""
+        # The request that was admitted without room for it, and how much of it exceeds the budget.
         self._excess: dict[Arrival, int] = {}
         self._look: asyncio.TimerHandle | None = None
         self._parked: dict[Parked, None] = {}
@@ -163,14 +174,27 @@ class ReceiveBudget:
     def may_keep(self, behind: int) -> bool:
         """Whether a connection may keep what it has just read, `behind` of it after a request.
 
-        Whoever has only begun a request waits with what is there: others use up the memory.
+        One that has only begun a request waits with what is there: others use up the memory.
         """
-        most = self._hard_max if behind > SHORT_READ_BYTES else 2 * self._max_bytes
+        most = self._hard_max if behind > SHORT_READ_BYTES else self._newcomers_max
         return self.used <= most
 
     @property
     def _hard_max(self) -> int:
         return self._max_bytes + self._max_bytes // 4
+
+    @property
+    def _newcomers_max(self) -> int:
+        """What may be in use when a request begins: the one that exceeds the budget does not count.
+
+        Otherwise a few large requests would close every client that comes after them.
+        """
+        return 2 * self._max_bytes + self._excess_bytes
+
+    @property
+    def _excess_bytes(self) -> int:
+        """By how much the request that was admitted without room exceeds the budget."""
+        return sum(self._excess.values())
 
     @property
     def waiting(self) -> int:
@@ -219,29 +243,33 @@ class ReceiveBudget:
 
     def promise(self, arrival: Arrival) -> None:
         """Charge all of the request's size."""
-        self._admitted.add(arrival)
-        self.charge(arrival.room_bytes)
+        more = arrival.requests.room_bytes
+        self.admitted.add(arrival)
+        self.charge(more)
         if self.used > self._max_bytes and not self._is_small(arrival):
-            self._excess[arrival] = self.used - self._max_bytes
+            # Not what newcomers hold: each large request would let more of them in.
+            self._excess[arrival] = min(self.used - self._max_bytes, more)
 
     def _is_small(self, arrival: Arrival) -> bool:
-        return arrival.unfinished_bytes <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
+        return arrival.requests.unfinished_bytes <= max(
+            _SMALL_BYTES, self._max_bytes // _SMALL_PART
+        )
 
     def _has_room(self, arrival: Arrival) -> bool:
-        more = arrival.room_bytes
+        more = arrival.requests.room_bytes
         bound = self._max_bytes
         if self._is_small(arrival):
             # Small ones need not wait for the one that exceeds the budget, and may send slowly.
-            bound = self._hard_max + sum(self._excess.values())
-            if arrival.unfinished_bytes <= FIRST_BUFFER_BYTES:
-                # Such as a login: as much as whoever has only begun a request may hold.
-                bound = max(bound, 2 * self._max_bytes)
-        return more <= 0 or self.used + more <= bound or not (self._admitted or self._held)
+            bound = self._hard_max + self._excess_bytes
+            if arrival.requests.unfinished_bytes <= FIRST_BUFFER_BYTES:
+                # Such as a login: as much as a connection that has only begun a request may hold.
+                bound = self._newcomers_max
+        return more <= 0 or self.used + more <= bound or not (self.admitted or self._held)
 
     def finish(self, arrival: Arrival, nbytes: int) -> None:
         """Release `nbytes`: the request is finished, and nothing is kept."""
         self._begun.pop(arrival, None)
-        self._admitted.discard(arrival)
+        self.admitted.discard(arrival)
         self._excess.pop(arrival, None)
         self.charge(-nbytes)
         if self._waiting:
@@ -251,13 +279,13 @@ class ReceiveBudget:
         """Remove a connection whose request is finished, or will never be finished."""
         self._waiting.pop(arrival, None)
         self._begun.pop(arrival, None)
-        self._admitted.discard(arrival)
+        self.admitted.discard(arrival)
         self._excess.pop(arrival, None)
 
     def admit_waiting(self) -> None:
         """Admit the waiting requests that fit now, the smallest first."""
         while self._waiting:
-            smallest = min(self._waiting, key=lambda each: each.unfinished_bytes)
+            smallest = min(self._waiting, key=lambda each: each.requests.unfinished_bytes)
             if not self._has_room(smallest):
                 return
             del self._waiting[smallest]
@@ -270,28 +298,30 @@ class ReceiveBudget:
             self._begun = dict.fromkeys(self._begun)
             return
         self._look = asyncio.get_running_loop().call_later(_LOOK_S, self._look_at_all)
-        for each, pace in self._begun.items():
-            arrived = each.arrived_bytes
+        for arrival, pace in self._begun.items():
+            arrived = arrival.requests.arrived_bytes
             if pace is None:
-                self._begun[each] = _Pace(arrived)
-            elif each in self._waiting:
+                self._begun[arrival] = _Pace(arrived)
+            elif arrival in self._waiting:
                 pace.forgive(arrived)
             else:
-                pace.look(arrived, each.charged_bytes)
+                pace.look(arrived, arrival.requests.charged_bytes)
         self._make_room()
 
     def _make_room(self) -> None:
         """Close clients that send too slowly until nobody waits who is worth it."""
         self.admit_waiting()
-        late = {each: pace.late for each, pace in self._begun.items() if pace and pace.late}
-        for each in sorted(late, key=lambda each: each.charged_bytes * late[each], reverse=True):
+        late = {arrival: pace.late for arrival, pace in self._begun.items() if pace and pace.late}
+        for arrival in sorted(
+            late, key=lambda each: each.requests.charged_bytes * late[each], reverse=True
+        ):
             if not self._waiting:
                 return
-            # Whoever was admitted or closed meanwhile is not the same any more.
-            if each in self._begun and late[each] >= self._looks_max():
-                each.shed(
-                    f"it sends a request of {each.unfinished_bytes} bytes too slowly while "
-                    "others wait for memory"
+            # One that was admitted or closed meanwhile has changed.
+            if arrival in self._begun and late[arrival] >= self._looks_max():
+                size = arrival.requests.unfinished_bytes
+                arrival.close_for_memory(
+                    f"it sends a request of {size} bytes too slowly while others wait for memory"
                 )
                 self.admit_waiting()
 
@@ -299,7 +329,7 @@ class ReceiveBudget:
         """At how many checks a client may have been late, for the sake of those who wait."""
         before = asyncio.get_running_loop().time() - _LOOK_S
         is_urgent = any(
-            since <= before and self._is_small(each) for each, since in self._waiting.items()
+            since <= before and self._is_small(arrival) for arrival, since in self._waiting.items()
         )
         return _LOOKS_MAX_FOR_SMALL if is_urgent else _LOOKS_MAX
 
@@ -319,15 +349,17 @@ class ReceiveBudget:
     def _look_around(self) -> None:
         self._look_ahead = None
         # A few at a time: there may be thousands, and the bytes of each are copied.
-        for each in list(islice(self._parked, _LOOKED_AT)):
+        for parked in list(islice(self._parked, _LOOKED_AT)):
             # Move it to the end of the queue, so that each gets its turn.
-            del self._parked[each]
-            self._parked[each] = None
+            del self._parked[parked]
+            self._parked[parked] = None
             if self.used < self._max_bytes:
-                each.look_ahead()
+                parked.look_ahead()
             else:
                 # Otherwise large requests find no room until these connections are closed as idle.
-                each.shed("memory is short, and it has sent more after a request that waits")
+                parked.close_for_memory(
+                    "memory is short, and it has sent more after a request that waits"
+                )
         if self._parked:
             self._look_ahead_later(
                 min(_LOOK_AHEAD_S, max(_LOOK_AHEAD_S * _LOOKED_AT / len(self._parked), 0.01))
@@ -342,15 +374,15 @@ class ReceiveBudget:
         self._parked.clear()
 
 
-class Debtor(Protocol):
+class SlowReader(Protocol):
     """A connection whose peer does not read its responses."""
 
-    def shed(self, reason: str, /) -> None:
+    def close_for_memory(self, reason: str, /) -> None:
         """Close the connection, and report why."""
         ...
 
 
-class UnsentAnswers:
+class UnsentResponses:
     """The memory of responses that clients have not read yet, of all connections together.
 
     A connection handles no more requests until its client has read the earlier responses, but there
@@ -362,15 +394,17 @@ class UnsentAnswers:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.held = 0
-        self._owed: dict[Debtor, int] = {}
+        self._unsent: dict[SlowReader, int] = {}
 
-    def owe(self, connection: Debtor, nbytes: int) -> None:
+    def note(self, connection: SlowReader, nbytes: int) -> None:
         """Set how many unsent bytes this connection has now."""
-        self.held += nbytes - self._owed.pop(connection, 0)
+        self.held += nbytes - self._unsent.pop(connection, 0)
         if nbytes:
-            self._owed[connection] = nbytes
-        while self.held > self.max_bytes and len(self._owed) > 1:
-            most = max(self._owed, key=lambda each: self._owed[each])
-            self.held -= self._owed[most]
-            size = self._owed.pop(most)
-            most.shed(f"memory is short, and it has not read {size} bytes of its responses")
+            self._unsent[connection] = nbytes
+        while self.held > self.max_bytes and len(self._unsent) > 1:
+            most = max(self._unsent, key=lambda each: self._unsent[each])
+            self.held -= self._unsent[most]
+            size = self._unsent.pop(most)
+            most.close_for_memory(
+                f"memory is short, and it has not read {size} bytes of its responses"
+            )

@@ -6,7 +6,7 @@ A failed client waits for its answer, so that passwords cannot be guessed quickl
 is not read meanwhile, and counts as a connection (KIP-306). A session that has ended closes the
 connection at its next request, unless that begins a re-authentication (KIP-368).
 
-A listener without SASL has no gate, and pays nothing for it.
+A listener without SASL has no gate, and no cost.
 """
 
 import asyncio
@@ -20,16 +20,10 @@ from ...security.sasl.authenticator import Now, OfferedMechanism, Reply, SaslAut
 from ...security.sasl.transitions import SaslState
 from ...security.session import SecurityProtocol, Session
 from ..metrics.metrics import Metrics
-from .begun_work import Work
-from .connection import (
-    ConnectedClient,
-    Connection,
-    ConnectionOwner,
-    DeferredResponse,
-    Refused,
-    Response,
-)
-from .receive_budget import ReceiveBudget, UnsentAnswers
+from .connection import ConnectedClient, Connection, ConnectionOwner
+from .receive_budget import ReceiveBudget, UnsentResponses
+from .response import DeferredResponse, Refused, Response, Work
+from .transport import Transport
 from .turns import Turns
 
 _KEY = Format(">h")
@@ -74,14 +68,19 @@ class SaslListener(NamedTuple):
     wall_clock_ms: Callable[[], int]
 
     def gate(
-        self, owner: ConnectionOwner, client: ConnectedClient, strangers: ReceiveBudget
+        self,
+        owner: ConnectionOwner,
+        client: ConnectedClient,
+        strangers: ReceiveBudget,
+        max_request_bytes: int,
     ) -> "SaslGate":
-        """The gate of a new connection, whose session becomes that of nobody.
+        """The gate of a new client, whose session becomes that of nobody.
 
-        `strangers` is charged for what the client sends before it is authenticated.
+        `strangers` is charged for what the client sends before it is authenticated; afterwards, its
+        requests may have `max_request_bytes`.
         """
         client.session = Session(protocol=self.protocol)
-        return SaslGate(self, owner, client, strangers)
+        return SaslGate(self, owner, client, strangers, max_request_bytes)
 
 
 class SaslGate:
@@ -90,13 +89,13 @@ class SaslGate:
     __slots__ = (
         "_authenticator",
         "_client",
+        "_connection",
         "_is_open",
         "_listener",
         "_loop",
+        "_max_request_bytes",
         "_owner",
         "_strangers",
-        "connection",
-        "max_request_bytes",
     )
 
     def __init__(
@@ -105,6 +104,7 @@ class SaslGate:
         owner: ConnectionOwner,
         client: ConnectedClient,
         strangers: ReceiveBudget,
+        max_request_bytes: int,
     ) -> None:
         self._listener = listener
         self._strangers = strangers
@@ -114,10 +114,14 @@ class SaslGate:
         self._is_open = False
         """Whether requests go to the server."""
         self._loop = asyncio.get_running_loop()
-        self.connection: Connection | None = None
-        """Set by the server when it has made the connection."""
-        self.max_request_bytes = 0
-        """The limit of the server, which is the connection's once the client is authenticated."""
+        self._max_request_bytes = max_request_bytes
+        self._connection: Connection | None = None
+
+    def connect(self, transport: Transport) -> Connection:
+        """The client's connection, of which this gate is the owner."""
+        limit = self._listener.limits.max_receive_bytes
+        connection = self._connection = Connection(transport, self._client, self, limit)
+        return connection
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
         """Answer a frame. Raises Refused or ProtocolError if the connection must be closed."""
@@ -159,8 +163,10 @@ class SaslGate:
         self._client.session = self._authenticator.session
         self._is_open = True
         self._count(has_failed=False)
-        if self.connection is not None and not self._authenticator.is_reauthenticating:
-            self.connection.trust(self.max_request_bytes, self._owner.receive_budget)
+        if self._connection is not None and not self._authenticator.is_reauthenticating:
+            self._connection.accept_larger_requests(
+                self._max_request_bytes, self._owner.receive_budget
+            )
 
     def _fail(self, reply: Reply) -> Response:
         self._count(has_failed=True)
@@ -170,11 +176,11 @@ class SaslGate:
         def close(_: asyncio.Future[object]) -> list[Chunk]:
             raise Refused(reply.failure)
 
-        def tell(_: asyncio.Future[object]) -> DeferredResponse:
+        def send_answer(_: asyncio.Future[object]) -> DeferredResponse:
             return DeferredResponse(self._later(_LINGER_S), close, reply.answer)
 
         delay_s = self._listener.limits.failure_delay_s
-        return DeferredResponse(self._later(delay_s), tell if reply.answer else close)
+        return DeferredResponse(self._later(delay_s), send_answer if reply.answer else close)
 
     def _later(self, seconds: float) -> "asyncio.Future[object]":
         """Done after that time; cancelled if the client leaves before."""
@@ -203,7 +209,7 @@ class SaslGate:
 
         Its buffers are freed at once: a cycle would keep them until the next garbage collection.
         """
-        self.connection = None
+        self._connection = None
         self._owner.forget(connection)
 
     @property
@@ -212,9 +218,9 @@ class SaslGate:
         return self._strangers
 
     @property
-    def unsent_answers(self) -> UnsentAnswers:
+    def unsent_responses(self) -> UnsentResponses:
         """The server's budget for responses."""
-        return self._owner.unsent_answers
+        return self._owner.unsent_responses
 
     @property
     def turns(self) -> Turns:

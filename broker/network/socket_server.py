@@ -17,17 +17,17 @@ That logs one line, and at most one such line a second however many clients misb
 import asyncio
 import logging
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.protocol.connection import FrameBuffers
 from ...clients.runtime.task_owner import TaskOwner
 from ..metrics.metrics import Metrics
-from .begun_work import Work
-from .connection import ConnectedClient, Connection, Response
+from .connection import Answer, ConnectedClient, Connection
 from .connection_rates import UNLIMITED, ConnectionRates
-from .receive_budget import SHORT_READ_BYTES, ReceiveBudget, UnsentAnswers
+from .receive_budget import SHORT_READ_BYTES, ReceiveBudget, UnsentResponses
+from .response import Response, Work
 from .socket_listener import Endpoint
 from .transport import AttachableTransport, Listener, Network
 from .turns import Turns
@@ -78,7 +78,7 @@ class SocketServer:
         limits: ConnectionLimits,
         metrics: Metrics,
     ) -> None:
-        self.answer: Callable[[ConnectedClient, memoryview], Response] = _not_open
+        self.answer: Answer = _not_open
         self._network = network
         self._limits = limits
         self._listeners: dict[str, Listener] = {}
@@ -90,12 +90,11 @@ class SocketServer:
         self.receive_budget = ReceiveBudget(limits.receive_max_bytes, FrameBuffers())
         # With buffers of its own: they are marked short without regard to those of others.
         self.strangers = ReceiveBudget(STRANGERS_BYTES_MAX, FrameBuffers(), SHORT_READ_BYTES)
-        self.unsent_answers = UnsentAnswers(limits.max_unsent_bytes)
+        self.unsent_responses = UnsentResponses(limits.max_unsent_bytes)
         self._per_ip: Tally[str] = Tally()
         # Failures are reported with the response, so the owner need not keep them.
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
-        self.sasl: Mapping[str, SaslListener] = {}
-        """The listeners at which clients must authenticate, by name; set before they open."""
+        self._sasl: Mapping[str, SaslListener] = {}
         self._is_open = False
         self._sweep: asyncio.TimerHandle | None = None
         self.rates = ConnectionRates()
@@ -133,7 +132,7 @@ class SocketServer:
             listener = await self._network.listen(
                 endpoint.host,
                 endpoint.port,
-                partial(self._connected, endpoint.name),
+                partial(self._on_connected, endpoint.name),
                 self._tls.get(endpoint.name),
             )
             self._listeners[endpoint.name] = listener
@@ -142,11 +141,16 @@ class SocketServer:
 
     def open(
         self,
-        answer: Callable[[ConnectedClient, memoryview], Response],
+        answer: Answer,
+        sasl: "Mapping[str, SaslListener]",
         names: Collection[str] | None = None,
     ) -> None:
-        """Start accepting clients on these listeners, or on all; `answer` handles all requests."""
+        """Start accepting clients on these listeners, or on all; `answer` handles all requests.
+
+        `sasl` has the listeners at which clients must authenticate.
+        """
         self.answer = answer
+        self._sasl = sasl
         was_open, self._is_open = self._is_open, True
         self._accepting = [
             listener
@@ -161,17 +165,17 @@ class SocketServer:
         """Change the limits; connections beyond a new maximum stay open."""
         self._limits = limits
         self.receive_budget.limit(limits.receive_max_bytes)
-        self.unsent_answers.max_bytes = limits.max_unsent_bytes
+        self.unsent_responses.max_bytes = limits.max_unsent_bytes
         if self._is_open:
             self._accept_if_there_is_room()
 
     def _accept_if_there_is_room(self) -> None:
         is_full = len(self._connections) >= self._limits.max_connections
-        for each in self._accepting:
+        for listener in self._accepting:
             if is_full or self._rest is not None:
-                each.pause_accepting()
+                listener.pause_accepting()
             else:
-                each.resume_accepting()
+                listener.resume_accepting()
 
     def _rest_for(self, seconds: float) -> None:
         """Leave further clients in the backlog for that long."""
@@ -183,8 +187,8 @@ class SocketServer:
         self._rest = None
         self._accept_if_there_is_room()
 
-    def _connected(self, listener: str, transport: AttachableTransport) -> None:
-        # A listener that cannot pause connects whoever comes, also before it is opened.
+    def _on_connected(self, listener: str, transport: AttachableTransport) -> None:
+        # A listener that cannot pause accepts every client, also before it is opened.
         if self._listeners.get(listener) not in self._accepting:
             transport.close()
             return
@@ -218,7 +222,7 @@ class SocketServer:
                 each.pause_accepting()
         tls = self._tls.get(listener)
         if tls is not None:
-            if listener not in self.sasl:
+            if listener not in self._sasl:
                 client.session = tls.session
             tls.watch(
                 transport,
@@ -228,14 +232,11 @@ class SocketServer:
         transport.attach(connection)
 
     def _connection(self, transport: AttachableTransport, client: ConnectedClient) -> Connection:
-        sasl = self.sasl.get(client.listener) if self.sasl else None
+        max_bytes = self._limits.max_request_bytes
+        sasl = self._sasl.get(client.listener) if self._sasl else None
         if sasl is None:
-            return Connection(transport, client, self, self._limits.max_request_bytes)
-        gate = sasl.gate(self, client, self.strangers)
-        connection = Connection(transport, client, gate, sasl.limits.max_receive_bytes)
-        gate.connection = connection
-        gate.max_request_bytes = self._limits.max_request_bytes
-        return connection
+            return Connection(transport, client, self, max_bytes)
+        return sasl.gate(self, client, self.strangers, max_bytes).connect(transport)
 
     def _identify(
         self, tls: "TlsAcceptor", client: ConnectedClient, certificate: bytes | None
@@ -244,7 +245,7 @@ class SocketServer:
 
         At a listener with SASL that says who it is, whatever the certificate says.
         """
-        if client.listener in self.sasl:
+        if client.listener in self._sasl:
             return None
         session = tls.identify(client.session, certificate)
         if isinstance(session, str):

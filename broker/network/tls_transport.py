@@ -38,7 +38,7 @@ from .transport import (
     Receiver,
     SharedScratch,
     answer_bytes,
-    tell_unreadable,
+    log_unreadable,
 )
 
 ENCRYPTED_BYTES: Final = 64 * 1024
@@ -114,7 +114,7 @@ class TlsAcceptor:
         on_secured: Callable[[bytes | None], str | None],
         on_failed: Callable[[str], None],
     ) -> None:
-        """Before `attach`: whom to tell of the handshake's end (`TlsTransport`)."""
+        """Before `attach`: what to call at the end of the handshake (`TlsTransport`)."""
         assert isinstance(transport, TlsTransport), "A TLS listener has TLS transports."
         transport.on_secured, transport.on_failed = on_secured, on_failed
 
@@ -155,7 +155,7 @@ class TlsTransport(OwnedSocket):
         acceptor: TlsAcceptor,
     ) -> None:
         super().__init__(connected, peer_host, scratch)
-        self.on_secured: Callable[[bytes | None], str | None] = lambda _: None
+        self.on_secured: Callable[[bytes | None], str | None] | None = None
         """Given the client's certificate in DER, returns why it is not let in, or None."""
         self.on_failed: Callable[[str], None] = lambda _: None
         """Given the reason before the connection is closed because of it."""
@@ -171,6 +171,7 @@ class TlsTransport(OwnedSocket):
 
     def attach(self, receiver: Receiver) -> None:
         """Begin the handshake; after it, start reading for `receiver`."""
+        assert self.on_secured is not None, "The acceptor watches a transport before it begins."
         self._receiver = receiver
         self._deadline = self._loop.call_later(self._acceptor.handshake_s, self._is_late)
         self.resume_reading()
@@ -206,7 +207,7 @@ class TlsTransport(OwnedSocket):
             self._fail(str(error))
             return
         except TlsError as error:
-            self._tell_why(str(error))
+            self._send_alert(str(error))
             return
         self.flush()
         if self._is_closed():
@@ -222,6 +223,7 @@ class TlsTransport(OwnedSocket):
         """The handshake is complete; data may have come with its last message."""
         self._is_shaking = False
         self._forget_deadline()
+        assert self.on_secured is not None
         refusal = self.on_secured(self._engine.peer_certificate())
         if refusal is not None:
             self._fail(refusal)
@@ -234,7 +236,7 @@ class TlsTransport(OwnedSocket):
             self._deadline.cancel()
             self._deadline = None
 
-    def _tell_why(self, reason: str) -> None:
+    def _send_alert(self, reason: str) -> None:
         """Send OpenSSL's alert, and close."""
         if self._cipher is None and self._engine.outgoing_bytes:
             with suppress(OSError):
@@ -258,7 +260,7 @@ class TlsTransport(OwnedSocket):
             self._wait_for(1)
         super().resume_reading()
         if self._reading and not was_reading and self._engine.is_ended:
-            self._loop.call_soon(self._ended)
+            self._loop.call_soon(self._on_end)
 
     def read_ahead(self) -> memoryview | None:
         if self._reading or self._receiver is None or self._is_shaking:
@@ -329,7 +331,7 @@ class TlsTransport(OwnedSocket):
             plain = self._acceptor.plain
             used, filled = engine.decrypt(cipher, plain)
         except TlsError as error:
-            self._tell_why(str(error))
+            self._send_alert(str(error))
             return
         assert used == len(cipher) or engine.is_ended, "The buffer has room for all."
         if filled:
@@ -337,7 +339,7 @@ class TlsTransport(OwnedSocket):
         if engine.outgoing_bytes and self._receiver is not None:
             self._answer_control()
         if engine.is_ended:
-            self._ended()
+            self._on_end()
 
     def _answer_control(self) -> None:
         """Send what reading has produced: answers to key updates."""
@@ -346,7 +348,7 @@ class TlsTransport(OwnedSocket):
         elif self._engine.outgoing_bytes > CONTROL_BYTES_MAX:
             self._fail("it updates its TLS keys without reading the answers")
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         """The peer has said that it sends no more; it may still read its responses."""
         receiver = self._receiver
         if receiver is None:
@@ -375,7 +377,7 @@ class TlsTransport(OwnedSocket):
         try:
             return self._send_some()
         except OSError as error:
-            tell_unreadable(error)
+            log_unreadable(error)
         except TlsError as error:
             self.on_failed(str(error))
         self.close()

@@ -1,14 +1,12 @@
 """The transports: how a connection's bytes are received and sent.
 
-A connection sees only `Transport`, and is the transport's `Receiver`. There are three
+A connection sees only `Transport`, and is the transport's `Receiver`. There are two
 implementations:
 
 - `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
   that all connections of the loop share; responses leave by `sendmsg`, large file regions by
   `sendfile` (docs/decisions/011). It costs about a third as much per byte as asyncio's streams.
 - `TlsTransport` (`tls_transport.py`) owns a non-blocking socket too, and speaks TLS on it.
-- `StreamTransport` wraps an asyncio transport of the running loop: the simulator's in-memory
-  network.
 
 The rules: the bytes passed to `received` are valid only during the call; copy them to keep them.
 `send` only queues and `flush` sends, so that the responses to many small requests that arrived
@@ -136,7 +134,7 @@ Piece = bytes | bytearray | memoryview | FileRegion
 """A chunk; in a broker a file region is always part of a segment's file."""
 
 
-def tell_unreadable(error: OSError) -> None:
+def log_unreadable(error: OSError) -> None:
     """Log an error of the disk; those of a connection, which its peer has closed, are usual."""
     if error.errno == errno.EIO and not isinstance(error, RegionCutError):
         _log.error(
@@ -338,7 +336,7 @@ class SocketTransport(OwnedSocket):
         try:
             done = self._send_some()
         except OSError as error:
-            tell_unreadable(error)
+            log_unreadable(error)
             self.close()
             return True
         if not done and self._receiver is not None:
@@ -350,7 +348,7 @@ class SocketTransport(OwnedSocket):
         try:
             done = self._send_some()
         except OSError as error:
-            tell_unreadable(error)
+            log_unreadable(error)
             self.close()
             return
         receiver = self._receiver
@@ -429,90 +427,6 @@ class SocketTransport(OwnedSocket):
         return sum(map(answer_bytes, self._queue))
 
 
-class StreamTransport(asyncio.Protocol):
-    """A `Transport` on an asyncio transport: regions are read, and the loop buffers writes."""
-
-    def __init__(self, on_connected: "OnConnected") -> None:
-        self._on_connected = on_connected
-        self._stream: asyncio.Transport | None = None
-        self._queue: list[Piece] = []
-        self._blocked = False
-        self._receiver: Receiver | None = None
-        self.peer_host = ""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._stream = transport
-        peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
-        self.peer_host = peer[0] if peer else ""
-        transport.set_write_buffer_limits(high=_FLUSH_BYTES)
-        self._on_connected(self)
-
-    def attach(self, receiver: Receiver) -> None:
-        """Start calling `receiver`."""
-        self._receiver = receiver
-
-    def data_received(self, data: bytes) -> None:
-        if self._receiver is not None:
-            # A writable copy, because offsets are written in place.
-            self._receiver.received(memoryview(bytearray(data)))
-
-    def pause_writing(self) -> None:
-        self._blocked = True
-
-    def resume_writing(self) -> None:
-        self._blocked = False
-        if self._receiver is not None:
-            self._receiver.drained()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        receiver, self._receiver = self._receiver, None
-        if receiver is not None:
-            receiver.disconnected()
-
-    def pause_reading(self) -> None:
-        if self._stream is not None and not self._stream.is_closing():
-            self._stream.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._stream is not None and not self._stream.is_closing():
-            self._stream.resume_reading()
-
-    def read_ahead(self) -> memoryview | None:
-        """None: the event loop does all reading."""
-        return None
-
-    def send(self, chunks: Sequence[Chunk]) -> None:
-        self._queue.extend(cast("Sequence[Piece]", chunks))
-
-    def flush(self) -> bool:
-        queue, self._queue = self._queue, []
-        if self._stream is not None and queue:
-            try:
-                pieces = [
-                    each.read_all() if isinstance(each, FileRegion) else each for each in queue
-                ]
-            except OSError as error:
-                tell_unreadable(error)
-                self.close()
-                return True
-            self._stream.writelines(pieces)
-        return not self._blocked
-
-    @property
-    def unsent_bytes(self) -> int:
-        return 0 if self._stream is None else self._stream.get_write_buffer_size()
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self._stream.abort()
-
-    def end(self) -> None:
-        """Like `SocketTransport.end`; the loop first sends what it has buffered."""
-        if self._stream is not None:
-            self._stream.close()
-
-
 class AttachableTransport(Transport, Protocol):
     """A transport that has no receiver yet."""
 
@@ -554,7 +468,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Opens listeners, either on sockets or on the streams of the running loop."""
+    """Opens listeners, on sockets or in a simulation."""
 
     async def listen(
         self, host: str, port: int, on_connected: OnConnected, secured: Securing | None = None
@@ -565,33 +479,3 @@ class Network(Protocol):
         the address cannot be bound.
         """
         ...
-
-
-class StreamListener:
-    """A listener made by the running loop's `create_server`."""
-
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
-        port: object = server.sockets[0].getsockname()[1] if server.sockets else 0
-        self.port = port if isinstance(port, int) else 0
-
-    def pause_accepting(self) -> None:
-        """Does nothing: asyncio's server cannot pause. `SocketServer` closes excess connections."""
-
-    def resume_accepting(self) -> None:
-        """See `pause_accepting`."""
-
-    def close(self) -> None:
-        self._server.close()
-
-
-class StreamNetwork:
-    """A `Network` on the running loop's own transports, which a simulation may replace."""
-
-    async def listen(
-        self, host: str, port: int, on_connected: OnConnected, secured: Securing | None = None
-    ) -> Listener:
-        assert secured is None, "Only sockets have secured transports."
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: StreamTransport(on_connected), host or None, port)
-        return StreamListener(server)

@@ -17,7 +17,7 @@ def acl_elements(
 ) -> tuple[ResourceType, PatternType, AclOperation, AclPermission]:
     """The four numbers as elements of an entry.
 
-    Raises KafkaError with the sentence `refusal` for the number of UNKNOWN, which Kafka does not
+    Raises KafkaError with the message `refusal` for the number of UNKNOWN, which Kafka does not
     read.
     """
     if 0 in (kind, pattern, operation, permission):

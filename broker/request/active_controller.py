@@ -56,7 +56,9 @@ async def create_topics_for(
     from ..cluster.forwarder import forward
 
     channel, client = member_of(broker).channel, client_of(context)
-    return await _created(creation, forward(channel, creation, _CREATE_TOPICS_VERSION, client))
+    return await _created_topics(
+        creation, forward(channel, creation, _CREATE_TOPICS_VERSION, client)
+    )
 
 
 async def create_internal_topics(
@@ -72,12 +74,12 @@ async def create_internal_topics(
     from ..cluster.forwarder import FORWARDING_TIMEOUT_MS
 
     channel = member_of(broker).channel
-    return await _created(
+    return await _created_topics(
         creation, channel.request(creation, CreateTopicsResponse, FORWARDING_TIMEOUT_MS)
     )
 
 
-async def _created(
+async def _created_topics(
     creation: "CreateTopicsRequest", answer: "Awaitable[Message]"
 ) -> "CreateTopicsResponse":
     from ...clients.errors import KafkaError

@@ -10,17 +10,17 @@ the properties of brokers are not checked again: they are another broker's.
 Whether the client may alter a resource is decided where the change is: for logger levels by the
 broker, before it looks at them; for the rest by the controller, after the broker's checks. Those of
 a broker's own properties compare them with others and read key stores, so that a client that may
-not alter them is refused before (Kafka checks first, and its answers tell what files there are).
+not alter them is refused before (Kafka checks first, and its answers show what files there are).
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...clients.config_def import ConfigType
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.api import ListenerKind
+from ...clients.protocol.messages.alter_configs import AlterConfigsResourceResponse
 from ...replication.control.configs.alter_configs import (
     AlterationResults,
     ConfigAlteration,
@@ -43,28 +43,20 @@ _CHECKED_AT_ONCE = 100
 """Resources checked before other requests get their turn: each takes up to half a millisecond."""
 
 
-class ConfigResult(NamedTuple):
-    """The result of changing one resource, in the form that both responses use."""
-
-    error_code: int
-    error_message: str | None
-    resource_type: int
-    resource_name: str
-
-
 async def change_configs(
     broker: BrokerContext,
     context: RequestContext,
     alterations: Sequence[ConfigAlteration],
     validate_only: bool,
-) -> Sequence[ConfigResult]:
-    """Make the changes; returns the result of each, in order."""
+) -> list[AlterConfigsResourceResponse]:
+    """Make the changes; returns the result of each, in order: both responses have this form."""
     results = await _change(broker, context, alterations, validate_only)
     return [
-        ConfigResult(
-            ErrorCode.NONE if error is None else error.code,
-            None if error is None else error.message or None,
-            *alteration.resource,
+        AlterConfigsResourceResponse(
+            error_code=ErrorCode.NONE if error is None else error.code,
+            error_message=None if error is None else error.message or None,
+            resource_type=alteration.resource.type,
+            resource_name=alteration.resource.name,
         )
         for alteration, error in zip(alterations, results, strict=True)
     ]
@@ -77,15 +69,15 @@ async def _change(
     validate_only: bool,
 ) -> AlterationResults:
     results: list[KafkaError | None] = []
-    named = Counter(each.resource for each in alterations)
-    for each in alterations:
+    named = Counter(alteration.resource for alteration in alterations)
+    for alteration in alterations:
         if len(results) % _CHECKED_AT_ONCE == _CHECKED_AT_ONCE - 1:
             await asyncio.sleep(0)
-        if named[each.resource] > 1:
-            sentence = "Each resource must appear at most once."
-            results.append(KafkaError(ErrorCode.INVALID_REQUEST, sentence))
+        if named[alteration.resource] > 1:
+            message = "Each resource must appear at most once."
+            results.append(KafkaError(ErrorCode.INVALID_REQUEST, message))
         else:
-            results.append(_objection(broker, context, each))
+            results.append(_objection(broker, context, alteration))
     sound = [index for index, objection in enumerate(results) if objection is None]
     for index in sound:
         if _is_logger(alterations[index]) and not validate_only:
@@ -109,7 +101,7 @@ async def _decide(
     """The results of the active controller, wherever it is."""
     if is_decided_here(broker, context):
         results = await _alter_allowed(broker, context, alterations, validate_only)
-        is_deposed = any(each and each.code is ErrorCode.NOT_CONTROLLER for each in results)
+        is_deposed = any(result and result.code is ErrorCode.NOT_CONTROLLER for result in results)
         if not is_deposed or is_decided_here(broker, context):
             return results
     from .forwarded_configs import forward_alterations
@@ -128,7 +120,7 @@ async def _alter_allowed(
     if access is None:
         return await broker.controller.alter_configs(alterations, validate_only)
     results: list[KafkaError | None] = [
-        denial(access, ALTER_CONFIGS, *each.resource) for each in alterations
+        denial(access, ALTER_CONFIGS, *alteration.resource) for alteration in alterations
     ]
     allowed = [index for index, error in enumerate(results) if error is None]
     if allowed:
@@ -146,7 +138,11 @@ def _is_logger(alteration: ConfigAlteration) -> bool:
 def _with_lists(alteration: ConfigAlteration) -> ConfigAlteration:
     if alteration.resource.type != ConfigResourceType.BROKER:
         return alteration
-    lists = {name: each for name, each in TABLES.acted_on.items() if each.type is ConfigType.LIST}
+    lists = {
+        name: definition
+        for name, definition in TABLES.acted_on.items()
+        if definition.type is ConfigType.LIST
+    }
     return alteration._replace(broker_lists=lists)
 
 
@@ -190,7 +186,7 @@ def _preprocess(
             is_ours = context.listener_kind is ListenerKind.BROKER
             error = denial(access, ALTER_CONFIGS if is_ours else CLUSTER_ACTION, kind, name)
             if error is not None:
-                # A broker of Kafka has no sentence here; its controllers have one.
+                # A broker of Kafka has no message here; its controllers have one.
                 raise KafkaError(error.code) if is_ours else error
         loggers.check(broker.config.node_id, name, changes)
     elif kind != ConfigResourceType.BROKER and kind not in _DECIDED_BY_CONTROLLER:

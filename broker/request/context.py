@@ -20,7 +20,6 @@ from ..config.topic_defaults import TopicDefaults
 from ..coordinators.groups import Groups
 from ..coordinators.transactions import Transactions
 from ..metrics.metrics import Counter, Metrics
-from .client_telemetry import ClientTelemetry
 from .described_topics import DescribedTopics
 from .fetch_session import FetchSessionCache
 from .large_requests import LargeRequests
@@ -119,9 +118,32 @@ class NodeContext:
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 
     @property
-    def tells_clients_apart(self) -> bool:
+    def kraft_version(self) -> int | None:
+        """The level of the quorum's own feature; None if this process is the whole cluster."""
+        return None if self.member is None else self.member.quorum.quorum.kraft_version
+
+    @property
+    def identifies_clients(self) -> bool:
         """Whether it knows who its clients are; without that, an audit says nothing."""
         return self.authorizer is not None or bool(self.config.tls) or bool(self.config.sasl)
+
+
+class ClientTelemetry:
+    """Holds `Telemetry` (KIP-714), or nothing while no client pushes metrics."""
+
+    __slots__ = ("_telemetry",)
+
+    def __init__(self) -> None:
+        self._telemetry: Telemetry | None = None
+
+    @property
+    def telemetry(self) -> "Telemetry":
+        """The state of client telemetry, made at the first call."""
+        if self._telemetry is None:
+            from ..metrics.telemetry import Telemetry
+
+            self._telemetry = Telemetry()
+        return self._telemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

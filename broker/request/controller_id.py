@@ -17,5 +17,7 @@ def controller_id(node: NodeContext, context: RequestContext) -> int:
         return node.controller.leader_id
     if context.listener_kind is ListenerKind.CONTROLLER:
         return node.member.quorum.leader_id
-    alive = [each.broker_id for each in node.controller.image.brokers.values() if not each.fenced]
+    alive = [
+        broker.broker_id for broker in node.controller.image.brokers.values() if not broker.fenced
+    ]
     return node.environment.random.choice(alive) if alive else NO_CONTROLLER

@@ -10,9 +10,11 @@ The rules:
   Any other epoch must be the next one, so that a lost request or response is always noticed. A
   wrong id gets FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session
   uses names or topic ids; a mixture gets FETCH_SESSION_TOPIC_ID_ERROR.
+- A session may begin without partitions; it ends with the first request that leaves it without any.
 - A partition is in the response if it has records, an error, a diverging epoch or a preferred read
-  replica, or if its high watermark or log start offset changed. A partition returned with records
-  moves to the end of its session, so that the other partitions come first in the next response.
+  replica, or if its high watermark or log start offset changed. A partition that an incremental
+  response returns with records moves to the end of its session, so that the other partitions come
+  first in the next response.
 - `max.incremental.fetch.session.cache.slots` limits the sessions. At the limit, a session unused
   for two minutes is evicted; otherwise a follower's session evicts a consumer's, and a larger
   session evicts a smaller one that is older than two minutes. If there is no room, the session id
@@ -24,12 +26,12 @@ The rules:
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
@@ -132,10 +134,15 @@ class FetchSession:
             for partition in topic.partitions:
                 self.partitions.pop(PartitionKey(topic.topic_id, topic.topic, partition), None)
 
+    def note_all(self, answered: Iterable[tuple[SessionPartition, PartitionData]]) -> None:
+        """Remember the offsets of a full response; the order of the partitions stays."""
+        for partition, answer in answered:
+            partition.note(answer)
+
     def results_to_send(
-        self, answered: Sequence[tuple[SessionPartition, PartitionData]]
+        self, answered: Iterable[tuple[SessionPartition, PartitionData]]
     ) -> list[tuple[SessionPartition, PartitionData]]:
-        """The results to send to the client. Partitions with records move to the end."""
+        """The results of an incremental response. Partitions with records move to the end."""
         shown: list[tuple[SessionPartition, PartitionData]] = []
         for each in answered:
             partition, answer = each
@@ -198,31 +205,33 @@ class FetchSessionCache:
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.partitions.values())
 
-    def begin(self, request: FetchRequest, is_follower: bool, now_ms: int) -> FetchContext:
-        """What `request` fetches. Raises KafkaError if it breaks the rules of its session."""
+    def begin(
+        self, request: FetchRequest, is_follower: bool, now_ms: int, *, topic_ids: bool = False
+    ) -> FetchContext:
+        """What `request` fetches. Raises KafkaError if it breaks the rules of its session.
+
+        `topic_ids`: whether its version names topics by their ids.
+        """
         epoch = request.session_epoch
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._resume(request, now_ms)
+            return self._resume(request, topic_ids, now_ms)
         self._end(request.session_id)
         partitions = requested_partitions(request)
-        if epoch == FINAL_EPOCH or not partitions:
+        if epoch == FINAL_EPOCH:
             return FetchContext(partitions, None, False)
-        topic_ids = partitions[0].topic_id != ZERO_UUID
         session = self._create(is_follower, topic_ids, len(partitions), now_ms)
         if session is not None:
-            session.partitions.update((each.key, each) for each in partitions)
+            session.partitions.update((partition.key, partition) for partition in partitions)
             self._held += len(session.partitions)
         return FetchContext(partitions, session, False)
 
-    def _resume(self, request: FetchRequest, now_ms: int) -> FetchContext:
+    def _resume(self, request: FetchRequest, topic_ids: bool, now_ms: int) -> FetchContext:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        named = [topic.topic_id for topic in request.topics]
-        named += [topic.topic_id for topic in request.forgotten_topics_data]
-        if any((topic_id != ZERO_UUID) != session.uses_topic_ids for topic_id in named):
+        if topic_ids != session.uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if request.topics or request.forgotten_topics_data:
             self._update(session, request, now_ms)
@@ -263,13 +272,16 @@ class FetchSessionCache:
         """Whether a session may have so many partitions; others may have to make room."""
         if size > min(self._sizes):
             return False
-        while self._held + size > self._sizes.of_all:
+        limit = self._sizes.of_all
+        while self._held + size > limit:
             stale = next(iter(self._sessions.values()))
             if now_ms - stale.last_used_ms > EVICTION_MS:
                 self._evict(stale)
                 continue
-            consumers = [each for each in self._sessions.values() if not each.is_follower]
-            if not (is_follower and consumers):
+            consumers = [session for session in self._sessions.values() if not session.is_follower]
+            displaced = sum(len(session.partitions) for session in consumers)
+            # Without consumers to displace, or if even that would not make room.
+            if not (is_follower and consumers and self._held - displaced + size <= limit):
                 return False
             self._evict(max(consumers, key=lambda each: len(each.partitions)))
         return True

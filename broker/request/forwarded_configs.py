@@ -43,15 +43,20 @@ async def forward_alterations(
     assert isinstance(answer, AlterConfigsResponse | IncrementalAlterConfigsResponse)
     # Kafka's controllers answer in any order.
     errors = {
-        ConfigResource(each.resource_type, each.resource_name): (
-            refusal(each.error_code, each.error_message or "") if each.error_code else None
+        ConfigResource(response.resource_type, response.resource_name): (
+            refusal(response.error_code, response.error_message or "")
+            if response.error_code
+            else None
         )
-        for each in answer.responses
+        for response in answer.responses
     }
-    return [errors.get(each.resource, _unanswered(each.resource)) for each in alterations]
+    return [
+        errors.get(alteration.resource, _no_answer(alteration.resource))
+        for alteration in alterations
+    ]
 
 
-def _unanswered(resource: ConfigResource) -> KafkaError:
+def _no_answer(resource: ConfigResource) -> KafkaError:
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         f"The active controller did not answer for resource {resource.name}.",
@@ -64,16 +69,16 @@ def _incremental(
     return IncrementalAlterConfigsRequest(
         resources=[
             AlterConfigsResource(
-                resource_type=each.resource.type,
-                resource_name=each.resource.name,
+                resource_type=alteration.resource.type,
+                resource_name=alteration.resource.name,
                 configs=[
                     AlterableConfig(
                         name=change.name, config_operation=change.operation, value=change.value
                     )
-                    for change in each.changes
+                    for change in alteration.changes
                 ],
             )
-            for each in alterations
+            for alteration in alterations
         ],
         validate_only=validate_only,
     )
@@ -83,13 +88,14 @@ def _replacing(alterations: Sequence[ConfigAlteration], validate_only: bool) -> 
     return AlterConfigsRequest(
         resources=[
             ReplacedResource(
-                resource_type=each.resource.type,
-                resource_name=each.resource.name,
+                resource_type=alteration.resource.type,
+                resource_name=alteration.resource.name,
                 configs=[
-                    ReplacingConfig(name=change.name, value=change.value) for change in each.changes
+                    ReplacingConfig(name=change.name, value=change.value)
+                    for change in alteration.changes
                 ],
             )
-            for each in alterations
+            for alteration in alterations
         ],
         validate_only=validate_only,
     )

@@ -4,7 +4,7 @@ Everything runs on one event loop: a request processed for a second in one go wo
 client for that second. Work comes as a generator that pauses often. A slice ends after some pauses
 or some milliseconds; then the loop serves the other clients, and the next slice follows. Only one
 request is processed at a time: many of them need no more memory for that than one, and slow other
-clients down no more than one. Clients take turns, each with one request, so that whoever has
+clients down no more than one. Clients take turns, each with one request, so that a client with
 hundreds of connections holds up the others no longer than one. Requests in the queue count towards
 the memory budget (`receive_budget.py`). When a client disconnects, its request is dropped and its
 memory freed.

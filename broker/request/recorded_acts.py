@@ -16,7 +16,7 @@ from ...clients.protocol.api import APIS, ApiKey
 from ...clients.protocol.schema import Message
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...security.acts import ACTS, DENIALS, act_text, outcome_text
-from ...security.audit import ACTS_AUDIT, shown
+from ...security.audit import ACTS_AUDIT, escape
 from ..cluster.response_errors import error_codes
 from .active_controller import is_decided_here
 from .context import Deferred, NodeContext, RequestContext
@@ -26,7 +26,7 @@ _Answered = Callable[[object], None]
 _CONFIGS = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
-def recorded(
+def with_audit(
     key: int, handle: Callable[[N, RequestContext, Message], object]
 ) -> Callable[[N, RequestContext, Message], object]:
     """The handler with its lines; the handler itself if its API is no administrative act."""
@@ -42,7 +42,7 @@ def recorded(
         def answered(response: object) -> None:
             _record(context, act, response)
 
-        return _followed(handle(node, context, request), answered)
+        return _observe(handle(node, context, request), answered)
 
     return recording
 
@@ -55,11 +55,12 @@ def _is_act(node: NodeContext, context: RequestContext, request: Message) -> boo
     # The active controller has the line, but the levels of loggers are this broker's alone.
     resources = cast("list[object]", getattr(request, "resources", []))
     return any(
-        getattr(each, "resource_type", 0) == ConfigResourceType.BROKER_LOGGER for each in resources
+        getattr(resource, "resource_type", 0) == ConfigResourceType.BROKER_LOGGER
+        for resource in resources
     )
 
 
-def _followed(result: object, answered: _Answered) -> object:
+def _observe(result: object, answered: _Answered) -> object:
     """The result of a handler, whose response `answered` gets as soon as there is one."""
     if isinstance(result, Generator):
         return _in_steps(cast("Generator[None, None, object]", result), answered)
@@ -82,7 +83,7 @@ def _in_steps(
     work: Generator[None, None, object], answered: _Answered
 ) -> Generator[None, None, object]:
     result = yield from work
-    return _followed(result, answered)
+    return _observe(result, answered)
 
 
 async def _later(work: Coroutine[object, object, object], answered: _Answered) -> object:
@@ -97,7 +98,7 @@ def _record(context: RequestContext, act: str, response: object) -> None:
         return
     ACTS_AUDIT.write(
         False,
-        f"{shown(context.principal)} from {shown(context.client_host)}:"
+        f"{escape(context.principal)} from {escape(context.client_host)}:"
         f" {APIS[ApiKey(context.api_key)].name} {act}: {outcome_text(codes)}",
         context.principal,
     )

@@ -142,10 +142,10 @@ def refusals(
 ) -> Refusals | Coroutine[object, object, Refusals]:
     """The partitions whose batches may not be appended. Raises KafkaError to refuse all.
 
-    Await a coroutine, and append in the same call. It reads the entries' records anew, so they must
+    Await a coroutine, and append in the same call. It rereads the entries' records, so they must
     last as long as it does.
     """
-    attempt = partial(_attempted, broker, transactional_id, entries, support)
+    attempt = partial(_attempt, broker, transactional_id, entries, support)
     if not support.adds_partitions:
         return attempt()
     config = broker.transaction_coordinator.config
@@ -154,10 +154,10 @@ def refusals(
 
 
 def _errors(refused: Refusals) -> list[ErrorCode]:
-    return [each.code for each in refused.values()]
+    return [refusal.code for refusal in refused.values()]
 
 
-def _attempted(
+def _attempt(
     broker: BrokerContext, transactional_id: str, entries: Sequence[AppendEntry], support: Support
 ) -> Refusals | Coroutine[object, object, Refusals]:
     batches = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
@@ -223,18 +223,18 @@ def join_transaction(
         if not is_verification:
             addition = addition._replace(client_version=EPOCH_BUMP_VERSION)
         joined = links.verification.join(elsewhere, addition, verify_only=is_verification)
-        return settled_by(joined, lambda done: _refused(done.result(), support))
+        return settled_by(joined, lambda done: _refusals(done.result(), support))
     if not support.adds_partitions:
-        return _refused(coordinator.verify_partitions(addition), support)
+        return _refusals(coordinator.verify_partitions(addition), support)
     answer = coordinator.add_partitions(addition._replace(client_version=EPOCH_BUMP_VERSION))
     if not isinstance(answer, asyncio.Future):
-        return _refused(dict.fromkeys(partitions, answer), support)
+        return _refusals(dict.fromkeys(partitions, answer), support)
     return settled_by(
-        answer, lambda done: _refused(dict.fromkeys(partitions, done.result()), support)
+        answer, lambda done: _refusals(dict.fromkeys(partitions, done.result()), support)
     )
 
 
-def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Refusals:
+def _refusals(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Refusals:
     return {
         partition: refusal_for_client(error, support)
         for partition, error in errors.items()

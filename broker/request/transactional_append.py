@@ -38,7 +38,7 @@ async def join_at_once(
     answer = _refusals_of(broker, request, entries, support)
     if answer is not None:
         refusals_by_partition = await answer if isinstance(answer, Coroutine) else answer
-        _allowed(entries, refusals_by_partition)
+        _allowed_entries(entries, refusals_by_partition)
 
 
 def _refusals_of(
@@ -73,14 +73,16 @@ def _append(
     entries: list[AppendEntry],
     refusals_by_partition: Refusals,
 ) -> list[AppendEntry] | asyncio.Future[list[AppendEntry]]:
-    allowed = _allowed(entries, refusals_by_partition)
+    allowed = _allowed_entries(entries, refusals_by_partition)
     if not allowed:
         return []
     appending = AppendRequest(allowed, request.acks, request.timeout_ms)
     return broker.replica_manager.append_records(appending)
 
 
-def _allowed(entries: list[AppendEntry], refusals_by_partition: Refusals) -> list[AppendEntry]:
+def _allowed_entries(
+    entries: list[AppendEntry], refusals_by_partition: Refusals
+) -> list[AppendEntry]:
     """The entries that may be appended; the others are refused."""
     allowed: list[AppendEntry] = []
     for entry in entries:

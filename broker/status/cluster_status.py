@@ -7,7 +7,7 @@ from ...replication.metadata.cluster_image import BrokerImage
 from ..config.listeners import listener_of_brokers
 from .group_status import count_groups
 from .partition_status import bytes_in_tier
-from .sources import Json, StatusSources, Steps, cut
+from .sources import Json, StatusSources, Steps, page
 from .tier_status import tier_health
 from .topic_status import count_troubled
 
@@ -31,7 +31,7 @@ def overview_status(sources: StatusSources) -> Steps:
         remote += bytes_in_tier(partition.log) if partition.is_leader else 0
         if not count % _PARTITIONS_A_STEP:
             yield
-    brokers, more_brokers = cut(sorted(image.brokers), 0, BROKERS_MAX)
+    brokers, more_brokers = page(sorted(image.brokers), 0, BROKERS_MAX)
     return {
         "version": __version__,
         "cluster_id": image.cluster_id,
@@ -79,7 +79,7 @@ def brokers_status(sources: StatusSources, begin: int) -> Steps:
             if not count % _PARTITIONS_A_STEP:
                 yield
         yield
-    listed, more = cut(sorted(image.brokers), begin, BROKERS_MAX)
+    listed, more = page(sorted(image.brokers), begin, BROKERS_MAX)
     brokers: list[Json] = [
         {
             **_broker(sources, image.brokers[each]),

@@ -92,7 +92,7 @@ class Collector:
     """Collects the answers of one broker."""
 
     def __init__(self) -> None:
-        self._tasks = TaskOwner(_COLLECTIONS_MAX, self._failed)
+        self._tasks = TaskOwner(_COLLECTIONS_MAX, self._on_failure)
         self._turn = asyncio.Lock()
         self._allowance = Allowance()
         self._recent: OrderedDict[Key, _Recent] = OrderedDict()
@@ -144,5 +144,5 @@ class Collector:
             self._recent.popitem(last=False)
         return response
 
-    def _failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
+    def _on_failure(self, task: asyncio.Task[object], failure: BaseException) -> None:
         _log.error("Internal error while collecting the status", exc_info=failure)

@@ -11,7 +11,7 @@ from ...coordinator.group_records import CommittedOffset
 from ...coordinator.led_shards import ShardState
 from ...coordinator.offsets import NO_OFFSET
 from .partition_status import Lag
-from .sources import Json, StatusSources, Steps, cut, shortened
+from .sources import Json, StatusSources, Steps, page, shorten
 
 if TYPE_CHECKING:
     from ...coordinator.group.group_shard import GroupShard
@@ -108,7 +108,7 @@ def _topic_lags(
 def groups_status(sources: StatusSources, begin: int) -> Steps:
     """The groups from number `begin` on, in the order of their names."""
     shard_of = yield from shards_by_group(sources, _group_ids)
-    names, more = cut((yield from sorted_steps(list(shard_of))), begin, GROUPS_MAX)
+    names, more = page((yield from sorted_steps(list(shard_of))), begin, GROUPS_MAX)
     ends = _Ends(sources)
     groups: list[Json] = []
     for name in names:
@@ -145,22 +145,22 @@ def _head(shard: "GroupShard", group_id: str) -> Json | None:
     consumers = shard.consumer_groups.get(group_id)
     if consumers is not None:
         state = consumers.state.value
-        name = shortened(group_id)
+        name = shorten(group_id)
         return {"group": name, "type": "consumer", "protocol": "consumer", "state": state}
     group = shard.groups.get(group_id)
     if group is None:
         return None
     return {
-        "group": shortened(group_id),
+        "group": shorten(group_id),
         "type": "classic",
-        "protocol": shortened(group.protocol_type or ""),
+        "protocol": shorten(group.protocol_type or ""),
         "state": group.state.value,
     }
 
 
 def _lags_status(lags: dict[str, _TopicLag]) -> Json:
-    listed, more = cut(sorted(lags), 0, TOPICS_MAX)
-    total = sum((each.lag for each in lags.values()), Lag())
+    listed, more = page(sorted(lags), 0, TOPICS_MAX)
+    total = sum((lag.lag for lag in lags.values()), Lag())
     topics: list[Json] = [
         {"topic": topic, "partitions": lags[topic].partitions, **lags[topic].lag.as_json()}
         for topic in listed
@@ -179,17 +179,17 @@ def _members_status(shard: "GroupShard", group_id: str) -> Json:
             )
     elif group_id in shard.groups:
         members += [
-            _member(each.member_id, each.client_id, each.client_host, each.instance_id)
-            for each in shard.groups[group_id].members.by_id.values()
+            _member(member.member_id, member.client_id, member.client_host, member.instance_id)
+            for member in shard.groups[group_id].members.by_id.values()
         ]
-    listed, more = cut(members, 0, MEMBERS_MAX)
+    listed, more = page(members, 0, MEMBERS_MAX)
     return {"members": list(listed), "more_members": more}
 
 
 def _member(member_id: str, client: str, host: str, instance: str | None) -> Json:
     return {
-        "member": shortened(member_id),
-        "client": shortened(client),
+        "member": shorten(member_id),
+        "client": shorten(client),
         "host": host,
-        "instance": None if instance is None else shortened(instance),
+        "instance": None if instance is None else shorten(instance),
     }

@@ -61,7 +61,7 @@ def elements(status: Json, name: str) -> list[Json]:
     return cast("list[Json]", status[name])
 
 
-def unlisted(count: object, words: str) -> str:
+def rest_sentence(count: object, words: str) -> str:
     """A sentence about elements that are not in a list; "" if all are."""
     return f'<p class="quiet">{number(count)} {words} not listed.</p>\n' if count else ""
 

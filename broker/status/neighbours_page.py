@@ -1,6 +1,6 @@
 """Whether a port that is in use is the status page of another tierlog.
 
-The dev broker serves its page at the port after its own, which is where somebody may want the next
+The dev broker serves its page at the port after its own, which is where a user may want the next
 broker to listen. They would look for a process that they do not know.
 """
 
@@ -19,9 +19,9 @@ async def neighbours_page(error: OSError, endpoints: Sequence[Endpoint]) -> str:
     """The URL of the first page that is found where nobody can listen; empty if there is none."""
     if error.errno != errno.EADDRINUSE:
         return ""
-    for each in endpoints:
-        if each.port:
-            here = each._replace(host=_reached_at(each.host))
+    for endpoint in endpoints:
+        if endpoint.port:
+            here = endpoint._replace(host=_reached_at(endpoint.host))
             url = f"http://{here.address}"
             if await _is_page(url):
                 return url

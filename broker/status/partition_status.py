@@ -105,13 +105,15 @@ def segments_status(log: UnifiedLog, most: int, share_of: ShareOf) -> tuple[list
     if remote is None:
         return local[-most:], max(0, len(local) - most)
     if len(local) >= most:
-        older = len(local) - most + _finished(remote) - sum(_is_in_tier(each) for each in local)
+        older = (
+            len(local) - most + _finished_count(remote) - sum(_is_in_tier(each) for each in local)
+        )
         return local[-most:], max(0, older)
     below: list[Json] = []
     older = 0
     for segment in _remote_segments(log, remote):
         if len(below) == most - len(local):
-            older = max(1, _finished(remote) - len(below) - sum(map(_is_in_tier, local)))
+            older = max(1, _finished_count(remote) - len(below) - sum(map(_is_in_tier, local)))
             break
         below.append(segment)
     below += _deletions(log, remote, below)
@@ -129,7 +131,7 @@ def _is_in_tier(segment: Json) -> bool:
     return segment["where"] == "both"
 
 
-def _finished(remote: RemoteLog) -> int:
+def _finished_count(remote: RemoteLog) -> int:
     return len(remote) - len(remote.unfinished_segments())
 
 

@@ -8,9 +8,9 @@ from .html_table import (
     elements,
     number,
     number_column,
+    rest_sentence,
     table,
     text_column,
-    unlisted,
 )
 from .sources import Json
 
@@ -36,15 +36,15 @@ def partition_tables(partition: Json) -> Pieces:
     if partition["end"] is None:
         yield "<p>This broker has no replica of this partition: ask its leader.</p>\n"
         return
-    marks: list[Json] = [{"name": each.replace("_", " "), "at": partition[each]} for each in _MARKS]
+    marks: list[Json] = [{"name": mark.replace("_", " "), "at": partition[mark]} for mark in _MARKS]
     yield "<h3>Offsets</h3>\n"
     yield from table(f"{title}: offsets", _MARK_COLUMNS, marks)
     yield "<h3>Segments</h3>\n"
     yield from table(f"{title}: segments", _SEGMENT_COLUMNS, elements(partition, "segments"))
-    yield unlisted(partition["more_segments"], "older segments")
+    yield rest_sentence(partition["more_segments"], "older segments")
     yield "<h3>Groups</h3>\n"
     yield from table(f"{title}: groups", _GROUP_COLUMNS, elements(partition, "groups"))
-    yield unlisted(partition["more_groups"], "more groups")
+    yield rest_sentence(partition["more_groups"], "more groups")
 
 
 def _offset(offset: object) -> str:

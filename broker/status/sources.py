@@ -70,14 +70,14 @@ class StatusSources:
 
     def shards(self) -> "Sequence[GroupShard]":
         """Those of them whose groups are served."""
-        return [each for each in self.all_shards() if each.state is ShardState.ACTIVE]
+        return [shard for shard in self.all_shards() if shard.state is ShardState.ACTIVE]
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """A name that a client has chosen, whose end is cut off if it is longer than `NAME_MAX`."""
     return name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
 
 
-def cut(elements: Sequence[T], begin: int, most: int) -> tuple[Sequence[T], int]:
+def page(elements: Sequence[T], begin: int, most: int) -> tuple[Sequence[T], int]:
     """At most `most` elements from number `begin` on, and how many come after them."""
     return elements[begin : begin + most], max(0, len(elements) - begin - most)

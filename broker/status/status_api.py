@@ -49,9 +49,9 @@ _NO_ADDRESS = _Problem(404, "There is no such address: see docs/status-page.md."
 _NO_QUERY = _Problem(400, "A query has numbers only, such as ?from=20 or ?partition=0&offset=5.")
 
 
-def problem(status: int, sentence: str) -> Response:
+def problem(status: int, message: str) -> Response:
     """An error as JSON."""
-    return Response(status, encoded_text({"error": sentence}), JSON)
+    return Response(status, encoded_text({"error": message}), JSON)
 
 
 def encoded_text(value: object) -> bytes:
@@ -91,16 +91,16 @@ def encoded(status: Json) -> _Pieces:
 def answer_steps(steps: Steps) -> Generator[None, None, Response]:
     """The response with what the steps collect, in steps."""
     status = yield from steps
-    return (yield from _joined(encoded(status), JSON))
+    return (yield from _join(encoded(status), JSON))
 
 
 def tables_steps(steps: Steps, view: View) -> Generator[None, None, Response]:
     """The response with a page of tables of what the steps collect, in steps."""
     status = yield from steps
-    return (yield from _joined(tables_page(view, status, Room(BODY_MAX)), HTML))
+    return (yield from _join(tables_page(view, status, Room(BODY_MAX)), HTML))
 
 
-def _joined(parts: Iterator[bytes], content_type: str) -> Generator[None, None, Response]:
+def _join(parts: Iterator[bytes], content_type: str) -> Generator[None, None, Response]:
     pieces: list[bytes] = []
     digest = hashlib.blake2b(digest_size=12)
     for piece in parts:

@@ -9,7 +9,7 @@ import logging
 
 from ...clients.errors import ErrorCode, KafkaError
 from ..config.config import BrokerConfig
-from ..config.remedies import metrics_sentence, status_sentence
+from ..config.remedies import metrics_message, status_message
 from ..network.http_endpoint import HttpEndpoint, Site
 from ..network.transport import Network
 from .status_site import StatusSite
@@ -37,8 +37,8 @@ class StatusEndpoints:
         try:
             port = await self._open_at(host, port, self._site.answer_health)
         except OSError as error:
-            sentence = metrics_sentence(f"{host}:{port}", error)
-            raise KafkaError(ErrorCode.INVALID_CONFIG, sentence) from error
+            message = metrics_message(f"{host}:{port}", error)
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from error
         _log.info("Metrics are at http://%s:%d/metrics", host, port)
         return port
 
@@ -53,8 +53,8 @@ class StatusEndpoints:
         try:
             port = await self._open_or_move(host, port)
         except OSError as error:
-            sentence = status_sentence(f"{host}:{port}", error)
-            raise KafkaError(ErrorCode.INVALID_CONFIG, sentence) from error
+            message = status_message(f"{host}:{port}", error)
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from error
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open_or_move(self, host: str, port: int) -> int:

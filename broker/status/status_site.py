@@ -106,7 +106,7 @@ class StatusSite:
         return self._api
 
     def _reason(self) -> str:
-        return self._obstacle() or "This process is no broker."
+        return self._obstacle() or "This process is not a broker."
 
     def _collecting(self) -> "Collector":
         if self._collector is None:

@@ -59,7 +59,7 @@ class View(NamedTuple):
         self, names: Iterable[str], words: str, query: str = "", *, is_current: bool = False
     ) -> str:
         """A link to a page of tables, relative to this one."""
-        path = "/".join(("tables", *map(_quoted, names)))
+        path = "/".join(("tables", *map(_quote, names)))
         current = ' aria-current="page"' if is_current else ""
         return f'<a href="{"../" * len(self.names)}{path}{query}"{current}>{text(words)}</a>'
 
@@ -100,7 +100,7 @@ def _page(view: View, status: Json, room: Room) -> Pieces:
             yield from _SECTIONS[name](view, status, room)
         case _:
             yield from _topic(view, status, room)
-    api = "/".join(map(_quoted, view.names or ("overview",)))
+    api = "/".join(map(_quote, view.names or ("overview",)))
     yield (
         "</main>\n<footer><p>Read only, and as of now: load it again to see what has changed. "
         f'The same as JSON: <a href="{root}api/v1/{api}">/api/v1/{text(api)}</a></p></footer>\n'
@@ -108,7 +108,7 @@ def _page(view: View, status: Json, room: Room) -> Pieces:
     )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return quote(name, safe="", errors="replace")
 
 
@@ -232,8 +232,8 @@ def _lags(element: Json, name: str) -> str:
 
 def _members(group: Json) -> str:
     items = [
-        f"<li>{text(each['client'])} {text(each['host'])} {text(each['member'])}</li>"
-        for each in elements(group, "members")
+        f"<li>{text(element['client'])} {text(element['host'])} {text(element['member'])}</li>"
+        for element in elements(group, "members")
     ]
     return _items(items, group["more_members"])
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.remote.remote_segment import RemoteLogSegmentState
-from .sources import Json, StatusSources, Steps, cut
+from .sources import Json, StatusSources, Steps, page
 
 if TYPE_CHECKING:
     from ...tiering.reading.cache_counts import CacheCounts
@@ -36,7 +36,7 @@ def tier_status(sources: StatusSources, begin: int) -> Steps:
             in_flight += _under_way(sources, log)
         if not count % _PARTITIONS_A_STEP:
             yield
-    listed, more = cut(in_flight, begin, IN_FLIGHT_MAX)
+    listed, more = page(in_flight, begin, IN_FLIGHT_MAX)
     config = sources.broker.config
     location = config.remote_storage or config.storage_plugin
     return {

@@ -19,7 +19,7 @@ from .partition_status import (
     retention_status,
     segments_status,
 )
-from .sources import Json, StatusSources, Steps, cut, shortened
+from .sources import Json, StatusSources, Steps, page, shorten
 
 TOPICS_MAX = 500
 PARTITIONS_MAX = 100
@@ -51,7 +51,7 @@ class Troubled(NamedTuple):
 
 
 def count_troubled(partitions: Iterable[PartitionImage]) -> Troubled:
-    """Count the partitions that need somebody to look."""
+    """Count the partitions that need attention."""
     under_replicated = offline = 0
     for partition in partitions:
         under_replicated += len(partition.isr) < len(partition.replicas)
@@ -62,17 +62,17 @@ def count_troubled(partitions: Iterable[PartitionImage]) -> Troubled:
 def topics_status(sources: StatusSources, begin: int) -> Steps:
     """The topics from number `begin` on, in the order of their names."""
     by_name = sources.image.topics_by_name
-    names, more = cut((yield from sorted_steps(list(by_name))), begin, TOPICS_MAX)
+    names, more = page((yield from sorted_steps(list(by_name))), begin, TOPICS_MAX)
     yield
     lags = yield from lags_by_topic(sources, frozenset(names))
     topics: list[Json] = []
     for name in names:
         groups = sorted(lags.get(name, ()))
-        listed, more_groups = cut(groups, 0, GROUPS_MAX)
+        listed, more_groups = page(groups, 0, GROUPS_MAX)
         topics.append(
             {
                 **(yield from _summary(sources, by_name[name])),
-                "groups": [{"group": shortened(group), "lag": lag.total} for group, lag in listed],
+                "groups": [{"group": shorten(group), "lag": lag.total} for group, lag in listed],
                 "more_groups": more_groups,
             }
         )
@@ -114,7 +114,7 @@ def _summary(sources: StatusSources, topic: TopicImage) -> Steps:
 
 def topic_status(sources: StatusSources, topic: TopicImage, begin: int) -> Steps:
     """A topic and its partitions from number `begin` on."""
-    numbers, more = cut(sorted(topic.partitions), begin, PARTITIONS_MAX)
+    numbers, more = page(sorted(topic.partitions), begin, PARTITIONS_MAX)
     most = max(_SEGMENTS_MIN, min(SEGMENTS_MAX, SEGMENTS_OF_ALL_MAX // max(1, len(numbers))))
     groups = yield from _groups_of(sources, topic, numbers)
     partitions: list[Json] = []
@@ -157,7 +157,7 @@ def _log_status(sources: StatusSources, log: UnifiedLog | None, most: int, group
         "segments": segments,
         "more_segments": older,
         "groups": [
-            {"group": shortened(group), "offset": offset, **lag_of(log, offset).as_json()}
+            {"group": shorten(group), "offset": offset, **lag_of(log, offset).as_json()}
             for group, offset in groups.listed
         ],
         "more_groups": groups.more,

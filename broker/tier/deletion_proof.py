@@ -3,7 +3,7 @@
 A member of a cluster may load a snapshot of the metadata that says nothing of deleted topics: that
 of Apache Kafka, or one from after many deletions. Then the objects of such a topic could never be
 removed. But its id alone proves nothing: this broker may be paused, cut off or behind, while the
-tier's metadata, which it reads from other brokers, tells of topics that were created since.
+tier's metadata, which it reads from other brokers, names topics that were created since.
 
     the remover notices events of a topic id that the image does not have
          -> the active controller commits a record, asked for after that

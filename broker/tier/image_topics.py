@@ -46,7 +46,9 @@ class MemberTopics(ImageTopics):
         topic = self.image().topics_by_name.get(METADATA_TOPIC)
         if topic is None:
             return ()
-        return [at for at, each in topic.partitions.items() if each.leader == self._broker_id]
+        return [
+            at for at, partition in topic.partitions.items() if partition.leader == self._broker_id
+        ]
 
     async def settle(self, topic_ids: Collection[Uuid]) -> None:
         await self._proofs.prove(topic_ids)

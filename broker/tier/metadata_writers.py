@@ -3,7 +3,7 @@
 A producer is recognised by a client id that no client can guess. A broker that is its whole cluster
 draws it. In a cluster of several processes, the leader of a metadata partition must recognise the
 producers of the other brokers too: a client id there is made of the broker's incarnation id, which
-the metadata log has and no broker tells its clients.
+the metadata log has and no broker sends its clients.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class MetadataWriters(Protocol):
 
 
 class OnlyWriter:
-    """The producer of a broker that is its whole cluster."""
+    """The producer of a single-node cluster."""
 
     def __init__(self, secret: Uuid) -> None:
         self.own_name = writer_name(secret)
@@ -54,4 +54,4 @@ class BrokersThatWrite:
         if client_id is None or not client_id.startswith(_PREFIX):
             return False
         brokers = self._image().brokers.values()
-        return any(client_id == writer_name(each.incarnation_id) for each in brokers)
+        return any(client_id == writer_name(broker.incarnation_id) for broker in brokers)

@@ -93,7 +93,7 @@ class _ViewMetadata:
         return RemoteLog(partition) if partition_view is None else partition_view.remote
 
     def remote_logs(self) -> list[RemoteLog]:
-        return [each.remote for each in self.view.partitions.values()]
+        return [partition.remote for partition in self.view.partitions.values()]
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Does nothing: the next view leaves out what the tier has lost."""
@@ -153,7 +153,7 @@ class Mounts:
         self._tools = tools
         self._own = own
         self._statistics = TierStatistics()
-        self._mounts = {each.name: _Mount(each, tools, self._statistics) for each in configs}
+        self._mounts = {config.name: _Mount(config, tools, self._statistics) for config in configs}
         directory = tools.log_manager.log_dirs[0].path
         self._file = MountedTopicsFile(tools.files, directory)
         self._tasks = TaskOwner(_TASKS_MAX)
@@ -179,7 +179,7 @@ class Mounts:
             await mount.close()
         self._tools.pool.stop()
 
-    # -- Calls from replication ---------------------------------------------------------------
+    # Called by replication.
 
     @property
     def is_fetch_throttled(self) -> bool:
@@ -218,7 +218,7 @@ class Mounts:
     ) -> None:
         if self._own is not None:
             own_leaders = [
-                each for each in leaders if not self._is_mounted(each.topic_id_partition)
+                leader for leader in leaders if not self._is_mounted(leader.topic_id_partition)
             ]
             self._own.on_tiering_disabled(own_leaders, self._not_mounted(followers))
 
@@ -238,9 +238,7 @@ class Mounts:
         return partition.topic_id in self._file.mount_of
 
     def _not_mounted(self, partitions: Sequence[TopicIdPartition]) -> list[TopicIdPartition]:
-        return [each for each in partitions if not self._is_mounted(each)]
-
-    # -- Refreshes ----------------------------------------------------------------------------
+        return [partition for partition in partitions if not self._is_mounted(partition)]
 
     async def _refresh(self, mount: _Mount) -> None:
         while True:
@@ -328,4 +326,4 @@ def bring_to(log: UnifiedLog, mounted: MountedPartition) -> None:
     if list(log.leader_epochs.entries) != history:
         log.leader_epochs.replace(history)
     log.update_high_watermark(lineage.log_end_offset)
-    log.update_highest_remote_offset(lineage.log_end_offset - 1)
+    log.bounds.update_highest_remote(lineage.log_end_offset - 1)

@@ -93,7 +93,7 @@ def _address_of(config: BrokerConfig, listeners: Listeners) -> str:
     own = metadata_listener(config.values, listeners, is_member=config.is_member)
     if own.name not in config.tls:
         return own_address(own)
-    return next(each.address for each in listeners.advertised if each.name == own.name)
+    return next(endpoint.address for endpoint in listeners.advertised if endpoint.name == own.name)
 
 
 def plugin_configs(

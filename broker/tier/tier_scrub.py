@@ -111,5 +111,5 @@ def make_tier_scrub(
     grace_ms = values.integer("tierlog.scrub.grace.ms")
     scrubber = Scrubber(tier, metadata, environment.wall_clock_ms, grace_ms)
     interval_ms = values.integer("tierlog.scrub.interval.ms")
-    ownership = None if owner is None else TierOwnership(tier, owner, draws_anew=False)
+    ownership = None if owner is None else TierOwnership(tier, owner, renews_token=False)
     return TierScrub(scrubber, tier, interval_ms, supervisor, ownership)

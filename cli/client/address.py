@@ -127,7 +127,7 @@ def _property(value: object) -> str:
 def _text(value: object, name: str, file: str) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    raise UsageError(f"{name} in {file} is no text: write it in quotation marks.")
+    raise UsageError(f"{name} in {file} is not text: write it in quotation marks.")
 
 
 def _table(value: object, name: str, file: str) -> dict[str, object]:
@@ -135,4 +135,4 @@ def _table(value: object, name: str, file: str) -> dict[str, object]:
         return {}
     if isinstance(value, dict):
         return cast("dict[str, object]", value)
-    raise UsageError(f"{name} in {file} is no table: write [{name}].")
+    raise UsageError(f"{name} in {file} is not a table: write [{name}].")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-_OF_EVERY_CLIENT = frozenset(
+_COMMON_NAMES = frozenset(
     {
         "client.id",
         "default.api.timeout.ms",
@@ -27,7 +27,7 @@ _OF_EVERY_CLIENT = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-_OF_TLS = frozenset(
+_TLS_NAMES = frozenset(
     {
         "ssl.ca.location",
         "ssl.certificate.location",
@@ -41,7 +41,7 @@ _OF_TLS = frozenset(
     }
 )
 """Names of Kafka's Java client and of librdkafka."""
-_OF_SASL = frozenset(
+_SASL_NAMES = frozenset(
     {
         "sasl.jaas.config",
         "sasl.mechanism",
@@ -51,7 +51,7 @@ _OF_SASL = frozenset(
     }
 )
 """Likewise: `sasl.jaas.config` is Java's, `sasl.mechanisms` and the user are librdkafka's."""
-_OF_PRODUCERS = frozenset(
+_PRODUCER_NAMES = frozenset(
     {
         "acks",
         "batch.size",
@@ -65,7 +65,7 @@ _OF_PRODUCERS = frozenset(
         "retry.backoff.ms",
     }
 )
-_OF_CONSUMERS = frozenset(
+_CONSUMER_NAMES = frozenset(
     {
         "check.crcs",
         "client.rack",
@@ -89,7 +89,7 @@ _LONG = frozenset(
     }
 )
 """The numbers that have 64 bits; the others have 32, as in Kafka."""
-NAMES = _OF_EVERY_CLIENT | _OF_TLS | _OF_SASL | _OF_PRODUCERS | _OF_CONSUMERS
+NAMES = _COMMON_NAMES | _TLS_NAMES | _SASL_NAMES | _PRODUCER_NAMES | _CONSUMER_NAMES
 _PROTOCOLS = {each: each for each in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
 _LOGIN = "sasl.username and sasl.password, or sasl.jaas.config"
 
@@ -116,7 +116,7 @@ class ClientProperties:
         if value is None:
             return default
         if not (value.isascii() and value.isdigit() and len(value) < 20):
-            raise UsageError(f"-X {name}={value} is no whole number.")
+            raise UsageError(f"-X {name}={value} is not a whole number.")
         most = INT64_MAX if name in _LONG else INT32_MAX
         if int(value) > most:
             raise UsageError(f"-X {name}={value} is more than {most}.")
@@ -149,15 +149,15 @@ class ClientProperties:
                 "reconnect.backoff.max.ms", defaults.reconnect_backoff_max_ms
             ),
         )
-        return self._secured(config)
+        return self._with_security(config)
 
-    def _secured(self, config: NetworkConfig) -> NetworkConfig:
+    def _with_security(self, config: NetworkConfig) -> NetworkConfig:
         """The settings of connections with TLS, a login or both, or the same for neither."""
         protocol = self.one_of("security.protocol", _PROTOCOLS, default="PLAINTEXT")
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL_")
         for is_used, names, what, needed in (
-            (has_tls, _OF_TLS, "are in plain text", "SASL_SSL" if has_sasl else "SSL"),
-            (has_sasl, _OF_SASL, "have no login", f"SASL_{protocol}"),
+            (has_tls, _TLS_NAMES, "are in plain text", "SASL_SSL" if has_sasl else "SSL"),
+            (has_sasl, _SASL_NAMES, "have no login", f"SASL_{protocol}"),
         ):
             stated = sorted(names & self._stated.keys())
             if stated and not is_used:
@@ -198,7 +198,7 @@ class ClientProperties:
         )
 
     def _login(self) -> "ClientMechanism":
-        """What logs in by SASL. No sentence holds a password."""
+        """What logs in by SASL. No error message contains a password."""
         # Loaded by those alone who log in.
         from ...clients.sasl.client_mechanism import CLIENT_MECHANISMS, client_mechanism
 

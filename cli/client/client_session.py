@@ -83,10 +83,10 @@ class Session:
         if self.as_json and not (self.is_refused and not content):
             print(json.dumps(content, indent=2, ensure_ascii=False))
 
-    def refuse(self, sentence: str) -> None:
+    def refuse(self, message: str) -> None:
         """Say on stderr that one item was refused; the command goes on, and will exit with 1."""
         self.is_refused = True
-        print_error(sentence)
+        print_error(message)
 
     async def each(self, names: Sequence[str], act: Callable[[str], Awaitable[T]]) -> list[T]:
         """Do something with each item; an item that a broker refuses does not stop the others."""
@@ -127,9 +127,9 @@ def run_command(command: Command, parsed: argparse.Namespace, *, asks_first: boo
         return _give_up(f"The output cannot be written: {error.strerror or error}", REFUSED)
 
 
-def print_error(sentence: str) -> None:
+def print_error(message: str) -> None:
     """Print an error, in one line."""
-    words = _printable(" ".join(sentence.split()).rstrip("."))
+    words = _printable(" ".join(message.split()).rstrip("."))
     if sys.stderr is None:
         # Without a file, `print` takes stdout.
         return
@@ -143,10 +143,10 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def print_note(sentence: str) -> None:
-    """Tell a person at a terminal what happens; programs that read stderr are told nothing."""
+def print_note(message: str) -> None:
+    """Print a progress note at a terminal; programs that read stderr get none."""
     if sys.stderr is not None and sys.stderr.isatty():
-        print(sentence, file=sys.stderr, flush=True)
+        print(message, file=sys.stderr, flush=True)
 
 
 def _target(parsed: argparse.Namespace) -> Target:
@@ -201,8 +201,8 @@ async def _until_done(
     return REFUSED if session.is_refused else DONE
 
 
-def _give_up(sentence: str, code: int) -> int:
-    print_error(sentence)
+def _give_up(message: str, code: int) -> int:
+    print_error(message)
     return code
 
 

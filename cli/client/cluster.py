@@ -26,12 +26,12 @@ async def _info(_parsed: argparse.Namespace, session: Session) -> None:
         ["broker", "address", "rack", ""],
         [
             [
-                str(each),
-                str(cluster.brokers[each]),
-                cluster.racks.get(each) or "none",
-                "controller" if each == cluster.controller_id else "",
+                str(broker_id),
+                str(cluster.brokers[broker_id]),
+                cluster.racks.get(broker_id) or "none",
+                "controller" if broker_id == cluster.controller_id else "",
             ]
-            for each in sorted(cluster.brokers)
+            for broker_id in sorted(cluster.brokers)
         ],
     )
 
@@ -42,12 +42,12 @@ def _content(cluster: ClusterDescription) -> dict[str, object]:
         "controller": cluster.controller_id,
         "brokers": [
             {
-                "broker": each,
-                "host": cluster.brokers[each].host,
-                "port": cluster.brokers[each].port,
-                "rack": cluster.racks.get(each),
+                "broker": broker_id,
+                "host": cluster.brokers[broker_id].host,
+                "port": cluster.brokers[broker_id].port,
+                "rack": cluster.racks.get(broker_id),
             }
-            for each in sorted(cluster.brokers)
+            for broker_id in sorted(cluster.brokers)
         ],
     }
 
@@ -71,7 +71,7 @@ async def _wait(parsed: argparse.Namespace, session: Session) -> None:
         except KafkaError as error:
             failure = KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"Nobody answered within {parsed.timeout:g} s. {error.message}",
+                f"No broker answered within {parsed.timeout:g} s. {error.message}",
             )
         else:
             count = len(cluster.brokers)

@@ -41,14 +41,14 @@ _HIDDEN = "(hidden)"
 
 def add_config_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog config`."""
-    for name, each in add_verbs(parser, "config_command", _EXAMPLES, _HELP):
-        each.add_argument("type", metavar="TYPE", choices=sorted(_TYPES), help=", ".join(_TYPES))
-        each.add_argument("name", metavar="NAME", help="of the topic, broker or group")
+    for name, verb in add_verbs(parser, "config_command", _EXAMPLES, _HELP):
+        verb.add_argument("type", metavar="TYPE", choices=sorted(_TYPES), help=", ".join(_TYPES))
+        verb.add_argument("name", metavar="NAME", help="of the topic, broker or group")
         if name == "set":
-            each.add_argument("configs", metavar="KEY=VALUE", nargs="+")
+            verb.add_argument("configs", metavar="KEY=VALUE", nargs="+")
         else:
-            each.add_argument("configs", metavar="KEY", nargs="*" if name == "get" else "+")
-        add_connection(each)
+            verb.add_argument("configs", metavar="KEY", nargs="*" if name == "get" else "+")
+        add_connection(verb)
 
 
 def run_config_command(parsed: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def _resource_name(parsed: argparse.Namespace) -> str:
     if name == _ALL_BROKERS:
         return ""
     if not (name.isascii() and name.isdigit() and len(name) < 10):
-        raise UsageError(f"{name!r} is no broker: write its id, or `default` for all brokers.")
+        raise UsageError(f"{name!r} is not a broker: write its id, or `default` for all brokers.")
     return name
 
 
@@ -131,11 +131,11 @@ async def _alter(
         except KafkaError as error:
             raise absent_topic(error, name) from error
     session.line(f"{parsed.type} {parsed.name} altered")
-    shown = {key: _shown(parsed.type, key, value) for key, value in changes.items()}
+    shown = {key: _display_value(parsed.type, key, value) for key, value in changes.items()}
     session.result({"type": parsed.type, "name": parsed.name, "altered": shown})
 
 
-def _shown(kind: str, key: str, value: str | None) -> str | None:
+def _display_value(kind: str, key: str, value: str | None) -> str | None:
     """A new value as it may stand in an output that others keep, such as that of CI."""
     if kind != "broker" or value is None:
         return value

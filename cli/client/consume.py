@@ -57,7 +57,7 @@ format (-f): %s or %v value, %k key, %t topic, %p partition, %o offset, %T or %d
 
 def add_consume_command(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of `tierlog consume`."""
-    parser.description = "Print the records of topics, one a line, until Ctrl-C or the end stated."
+    parser.description = "Print the records of topics, one per line, until Ctrl-C or the given end."
     parser.epilog = _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("topics", metavar="TOPIC", nargs="+")
@@ -69,9 +69,7 @@ def add_consume_command(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p", "--partition", metavar="N", type=int, action="append", help="only this partition"
     )
-    parser.add_argument(
-        *("-e", "--exit"), action="store_true", help="stop at the end that is there now"
-    )
+    parser.add_argument(*("-e", "--exit"), action="store_true", help="stop at the current end")
     parser.add_argument(
         *("-n", "-c", "--count"), metavar="N", type=int, help="stop after this many records"
     )
@@ -137,15 +135,15 @@ async def _bounds(
     """Where to begin, and where to stop if there is an end, in each partition."""
     starts = await places_of(admin, partitions, wished.start, isolation_level=isolation)
     if wished.start.offset is not None:
-        _tell_out_of_range(wished.start.offset, starts)
+        _report_out_of_range(wished.start.offset, starts)
     if wished.end is None and not parsed.exit:
         return starts, None
     ends = await places_of(admin, partitions, wished.end or END, isolation_level=isolation)
     return starts, ends
 
 
-def _tell_out_of_range(stated: int, starts: Mapping[TopicPartition, int]) -> None:
-    """Say on stderr where an offset that is stated is not in a partition, and what is done."""
+def _report_out_of_range(stated: int, starts: Mapping[TopicPartition, int]) -> None:
+    """Say on stderr where a given offset is not in a partition, and what is done."""
     others = [(partition, at) for partition, at in starts.items() if at != stated]
     if not others:
         return

@@ -13,7 +13,7 @@ from ...clients.runtime.task_owner import TaskOwner
 from ...clients.text_table import counted
 from .client_session import print_error
 
-TOLD_AFTER_S = 5.0
+PRINTED_AFTER_S = 5.0
 _LOOKS_EVERY_S = 0.5
 
 _ITS_LOG = "its broker's log says why"
@@ -28,44 +28,44 @@ Troubles = Callable[[], Sequence[KafkaError]]
 
 @asynccontextmanager
 async def printed_troubles(troubles: Troubles) -> AsyncGenerator[None]:
-    """Tell the troubles that last, while the context does."""
+    """Print the troubles that last, while the context does."""
     tasks = TaskOwner(1)
-    tasks.start(_tell(troubles), "troubles of the consumer")
+    tasks.start(_print_lasting(troubles), "troubles of the consumer")
     try:
         yield
     finally:
         await tasks.stop()
 
 
-async def _tell(troubles: Troubles) -> None:
+async def _print_lasting(troubles: Troubles) -> None:
     lasting = LastingTroubles()
     loop = asyncio.get_running_loop()
     while True:
-        for sentence in lasting.to_tell(troubles(), loop.time()):
-            print_error(sentence)
+        for message in lasting.due_messages(troubles(), loop.time()):
+            print_error(message)
         await asyncio.sleep(_LOOKS_EVERY_S)
 
 
 class LastingTroubles:
-    """Which troubles have lasted, and were not told yet."""
+    """Which troubles have lasted, and are not printed yet."""
 
     def __init__(self) -> None:
         self._since: dict[ErrorCode, float] = {}
         self._printed: set[ErrorCode] = set()
 
-    def to_tell(self, troubles: Sequence[KafkaError], now_s: float) -> list[str]:
-        """The sentences that are due, if these are the troubles at this time."""
+    def due_messages(self, troubles: Sequence[KafkaError], now_s: float) -> list[str]:
+        """The messages that are due, if these are the troubles at this time."""
         by_code: dict[ErrorCode, list[KafkaError]] = {}
-        for each in troubles:
-            by_code.setdefault(each.code, []).append(each)
+        for trouble in troubles:
+            by_code.setdefault(trouble.code, []).append(trouble)
         self._since = {code: self._since.get(code, now_s) for code in by_code}
-        due = [code for code in by_code if now_s - self._since[code] >= TOLD_AFTER_S]
+        due = [code for code in by_code if now_s - self._since[code] >= PRINTED_AFTER_S]
         new = [code for code in due if code not in self._printed]
         self._printed.update(new)
-        return [_sentence(by_code[code]) for code in new]
+        return [_message(by_code[code]) for code in new]
 
 
-def _sentence(troubles: Sequence[KafkaError]) -> str:
+def _message(troubles: Sequence[KafkaError]) -> str:
     first = troubles[0]
     reason = _REASONS.get(first.code)
     why = f": {reason}" if reason else ""

@@ -37,23 +37,23 @@ _HELP = {
 
 def add_group_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog group`."""
-    for name, each in add_verbs(parser, "group_command", _EXAMPLES, _HELP):
+    for name, verb in add_verbs(parser, "group_command", _EXAMPLES, _HELP):
         if name == "ls":
-            each.add_argument("--names", action="store_true", help="print the names alone")
+            verb.add_argument("--names", action="store_true", help="print only the names")
         elif name == "seek":
-            each.add_argument("group", metavar="GROUP")
-            each.add_argument(
+            verb.add_argument("group", metavar="GROUP")
+            verb.add_argument(
                 "--to", metavar="PLACE", required=True, help="start, end, an offset, +N, -N, @TIME"
             )
-            each.add_argument(
+            verb.add_argument(
                 "--topic",
                 metavar="TOPIC",
                 action="append",
                 help="all partitions of this topic; can be repeated (default: those committed)",
             )
         else:
-            each.add_argument("names", metavar="GROUP", nargs="+")
-        add_connection(each)
+            verb.add_argument("names", metavar="GROUP", nargs="+")
+        add_connection(verb)
 
 
 def run_group_command(parsed: argparse.Namespace) -> int:
@@ -87,9 +87,9 @@ async def _list(parsed: argparse.Namespace, session: Session) -> None:
 
 async def _describe(parsed: argparse.Namespace, session: Session) -> None:
     async def describe(name: str) -> dict[str, object]:
-        group = await _described(groups, name)
+        group = await _describe_group(groups, name)
         committed = await groups.committed(name)
-        assigned = {each for member in group.members for each in member.partitions}
+        assigned = {partition for member in group.members for partition in member.partitions}
         bounds = await _bounds(admin, {*committed, *assigned})
         rows = _rows(group, committed, bounds)
         lag = sum(each for row in rows if isinstance(each := row["lag"], int))
@@ -105,7 +105,7 @@ async def _describe(parsed: argparse.Namespace, session: Session) -> None:
         session.result(await session.each(parsed.names, describe))
 
 
-async def _described(groups: GroupAdmin, name: str) -> GroupDescription:
+async def _describe_group(groups: GroupAdmin, name: str) -> GroupDescription:
     """The group. Raises `KafkaError`, also for a group of a type that has no such description."""
     try:
         return await groups.describe(name)
@@ -128,15 +128,15 @@ async def _bounds(
     """Start and end of those partitions that exist and have a leader."""
     topics = await admin.list_topics(include_internal=True)
     there = [
-        each
-        for each in sorted(partitions)
-        if each.topic in topics
-        and each.partition in topics[each.topic].partitions
-        and topics[each.topic].partitions[each.partition].leader_id >= 0
+        partition
+        for partition in sorted(partitions)
+        if partition.topic in topics
+        and partition.partition in topics[partition.topic].partitions
+        and topics[partition.topic].partitions[partition.partition].leader_id >= 0
     ]
     starts = await admin.list_offsets(dict.fromkeys(there, EARLIEST_TIMESTAMP))
     ends = await admin.list_offsets(dict.fromkeys(there, LATEST_TIMESTAMP))
-    return {each: (starts[each].offset, ends[each].offset) for each in there}
+    return {partition: (starts[partition].offset, ends[partition].offset) for partition in there}
 
 
 def _rows(
@@ -144,10 +144,10 @@ def _rows(
     committed: Mapping[TopicPartition, int],
     bounds: Mapping[TopicPartition, tuple[int, int]],
 ) -> list[dict[str, object]]:
-    owners = {each: member for member in group.members for each in member.partitions}
+    owners = {partition: member for member in group.members for partition in member.partitions}
     return [
-        _row(each, committed.get(each), bounds.get(each), owners.get(each))
-        for each in sorted({*committed, *owners})
+        _row(partition, committed.get(partition), bounds.get(partition), owners.get(partition))
+        for partition in sorted({*committed, *owners})
     ]
 
 
@@ -164,8 +164,8 @@ def _fields(group: GroupDescription) -> dict[str, object]:
                 "client": member.client_id,
                 "host": member.host,
                 "partitions": [
-                    {"topic": each.topic, "partition": each.partition}
-                    for each in sorted(member.partitions)
+                    {"topic": partition.topic, "partition": partition.partition}
+                    for partition in sorted(member.partitions)
                 ],
             }
             for member in group.members
@@ -202,7 +202,7 @@ async def _seek(parsed: argparse.Namespace, session: Session) -> None:
         groups = GroupAdmin(admin)
         await _refuse_members(groups, parsed.group, may_be_new=bool(parsed.topic))
         before = await groups.committed(parsed.group)
-        partitions = await _chosen(admin, parsed.topic, before)
+        partitions = await _choose(admin, parsed.topic, before)
         if not partitions:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -212,12 +212,12 @@ async def _seek(parsed: argparse.Namespace, session: Session) -> None:
         await groups.commit(parsed.group, offsets)
     rows = [
         {
-            "topic": each.topic,
-            "partition": each.partition,
-            "before": before.get(each),
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "before": before.get(partition),
             "committed": offset,
         }
-        for each, offset in sorted(offsets.items())
+        for partition, offset in sorted(offsets.items())
     ]
     session.result({"group": parsed.group, "offsets": rows})
     session.table(
@@ -229,7 +229,7 @@ async def _seek(parsed: argparse.Namespace, session: Session) -> None:
 async def _refuse_members(groups: GroupAdmin, name: str, *, may_be_new: bool) -> None:
     """Raise `KafkaError` for a group that has members, or that does not exist."""
     try:
-        group = await _described(groups, name)
+        group = await _describe_group(groups, name)
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND and may_be_new:
             return
@@ -242,12 +242,14 @@ async def _refuse_members(groups: GroupAdmin, name: str, *, may_be_new: bool) ->
         )
 
 
-async def _chosen(
+async def _choose(
     admin: Admin, topics: Sequence[str] | None, committed: Collection[TopicPartition]
 ) -> list[TopicPartition]:
     if topics is None:
         return list(await _bounds(admin, committed))
-    return [each for topic in topics for each in await partitions_of_topic(admin, topic, None)]
+    return [
+        partition for topic in topics for partition in await partitions_of_topic(admin, topic, None)
+    ]
 
 
 async def _delete(parsed: argparse.Namespace, session: Session) -> None:

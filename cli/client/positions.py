@@ -82,7 +82,7 @@ def parse_place(text: str) -> Place:
             return Place(from_start=number)
         return Place(from_end=number) if text[0] == "-" else Place(offset=number)
     raise UsageError(
-        f"{text!r} is no place in a partition: write start, end, an offset, +N, -N, @TIME or @-1h."
+        f"{text!r} is not a valid position: write start, end, an offset, +N, -N, @TIME or @-1h."
     )
 
 
@@ -96,8 +96,8 @@ def _time(text: str) -> Place:
         moment = datetime.fromisoformat(stated)
     except ValueError:
         raise UsageError(
-            f"{text!r} is no time: write seconds (10 digits), milliseconds (13), a date such as"
-            " 2026-01-31T12:00:00Z, or a duration before now such as @-1h30m."
+            f"{text!r} is not a valid time: write seconds (10 digits), milliseconds (13), a date"
+            " such as 2026-01-31T12:00:00Z, or a duration before now such as @-1h30m."
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -121,7 +121,7 @@ async def places_of(
         looked_up = await admin.list_offsets(
             dict.fromkeys(partitions, timestamp), isolation_level=isolation_level
         )
-        return {each: answer.offset for each, answer in looked_up.items()}
+        return {partition: answer.offset for partition, answer in looked_up.items()}
 
     starts = await named(EARLIEST_TIMESTAMP)
     ends = await named(LATEST_TIMESTAMP)
@@ -132,12 +132,12 @@ async def places_of(
         at_time = await named(time_ms)
         return {each: at if at >= 0 else ends[each] for each, at in at_time.items()}
     offsets: dict[TopicPartition, int] = {}
-    for each in partitions:
+    for partition in partitions:
         if place.offset is not None:
             offset = place.offset
         elif place.from_start is not None:
-            offset = starts[each] + place.from_start
+            offset = starts[partition] + place.from_start
         else:
-            offset = ends[each] - (place.from_end or 0)
-        offsets[each] = min(max(offset, starts[each]), ends[each])
+            offset = ends[partition] - (place.from_end or 0)
+        offsets[partition] = min(max(offset, starts[partition]), ends[partition])
     return offsets

@@ -49,7 +49,7 @@ def add_produce_command(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-K", "--key-delimiter"),
         metavar="TEXT",
-        help="what stands between key and value; a line without it is a value without key",
+        help="the separator of key and value; a line without it is a value without key",
     )
     parser.add_argument("-k", "--key", metavar="KEY", help="the key of every record")
     parser.add_argument(
@@ -143,7 +143,7 @@ async def _produce(parsed: argparse.Namespace, session: Session) -> None:
             await _send_lines(lines, sending)
         except asyncio.CancelledError:
             await producer.stop(_LEAVES_WITHIN_MS)
-            await sending.tell_what_is_open()
+            await sending.report_unacknowledged()
             raise
     print_note(f"{counted(sending.count, 'record')} sent to {parsed.topic}")
 
@@ -158,7 +158,7 @@ async def _send_lines(lines: _Lines, sending: "_Sending") -> None:
                 record = lines.record(line)
             except BadLineError as error:
                 await sending.finish()
-                raise UsageError(f"Line {number} of the input is no record: {error}.") from None
+                raise UsageError(f"Line {number} of the input is not a record: {error}.") from None
             if record is not None:
                 await sending.send(record)
     await sending.finish()
@@ -213,7 +213,7 @@ class _Sending:
             await asyncio.sleep(0)
         self._raise_failure()
 
-    async def tell_what_is_open(self) -> None:
+    async def report_unacknowledged(self) -> None:
         """Say how many records were not acknowledged, after the producer has stopped."""
         # The callbacks of those that are done run in the next turn of the loop.
         await asyncio.sleep(0)

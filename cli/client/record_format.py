@@ -57,14 +57,14 @@ def _part(match: re.Match[str]) -> Part:
         encode = _ENCODINGS.get(encoding)
         if encode is None:
             raise UsageError(
-                f"{match[0]} is no part of a format: {{hex}} or {{base64}} may stand there."
+                f"{match[0]} is not a valid format: {{hex}} or {{base64}} may stand there."
             )
         content = _CONTENTS[letter]
         return lambda record: encode(content(record))
     part = _LETTERS.get(letter or "")
     if part is None or encoding is not None:
         raise UsageError(
-            f"{match[0]!r} is no part of a format: write %t %p %o %k %s %T %h %K %S, or %% for a"
+            f"{match[0]!r} is not a valid format: write %t %p %o %k %s %T %h %K %S, or %% for a"
             " percent sign."
         )
     return part

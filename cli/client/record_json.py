@@ -90,14 +90,14 @@ def record_of(line: bytes) -> NewRecord:
     try:
         parsed: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadLineError(f"it is no JSON: {error}") from error
+        raise BadLineError(f"it is not valid JSON: {error}") from error
     if not isinstance(parsed, dict):
-        raise BadLineError("it is no JSON object")
+        raise BadLineError("it is not a JSON object")
     fields = cast("dict[str, object]", parsed)
     _check_names(fields)
     stamp = fields.get("ts")
     if stamp is not None and (not isinstance(stamp, int) or isinstance(stamp, bool)):
-        raise BadLineError("ts is no whole number of milliseconds")
+        raise BadLineError("ts is not a whole number of milliseconds")
     if stamp is not None and stamp > INT64_MAX:
         raise BadLineError(f"ts is more than {INT64_MAX}")
     if stamp is not None and stamp < _NO_TIMESTAMP:
@@ -138,9 +138,9 @@ def _near(name: str) -> list[str]:
 def _bytes_of(fields: dict[str, object], name: str) -> bytes | None:
     encoded = fields.get(f"{name}_base64")
     if encoded is not None:
-        return _decoded(encoded, f"{name}_base64")
+        return _decode(encoded, f"{name}_base64")
     text = fields.get(name)
-    return None if text is None else _encoded(text, name)
+    return None if text is None else _encode(text, name)
 
 
 def _headers_of(fields: dict[str, object]) -> Headers:
@@ -150,19 +150,19 @@ def _headers_of(fields: dict[str, object]) -> Headers:
     if stated is None:
         return ()
     if not isinstance(stated, list) or len(cast("list[object]", stated)) % 2:
-        raise BadLineError(f"{name} is no list of names and values in turn")
+        raise BadLineError(f"{name} is not a list of names and values in turn")
     flat = cast("list[object]", stated)
     headers: list[tuple[str, bytes | None]] = []
     for key, value in zip(flat[::2], flat[1::2], strict=True):
         if not isinstance(key, str):
-            raise BadLineError(f"{name} has a name that is no text")
-        _encoded(key, name)
-        content = _decoded if is_base64 else _encoded
+            raise BadLineError(f"{name} has a name that is not text")
+        _encode(key, name)
+        content = _decode if is_base64 else _encode
         headers.append((key, None if value is None else content(value, name)))
     return tuple(headers)
 
 
-def _encoded(text: object, name: str) -> bytes:
+def _encode(text: object, name: str) -> bytes:
     if not isinstance(text, str):
         raise BadLineError(f"{name} is neither text nor null")
     try:
@@ -171,8 +171,8 @@ def _encoded(text: object, name: str) -> bytes:
         raise BadLineError(f"{name} has half a character: {error.reason}") from error
 
 
-def _decoded(text: object, name: str) -> bytes:
+def _decode(text: object, name: str) -> bytes:
     try:
-        return b64decode(_encoded(text, name), validate=True)
+        return b64decode(_encode(text, name), validate=True)
     except ValueError as error:
-        raise BadLineError(f"{name} is no base64: {error}") from error
+        raise BadLineError(f"{name} is not valid base64: {error}") from error

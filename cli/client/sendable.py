@@ -23,7 +23,7 @@ def whole_number(most: int) -> Callable[[str], int]:
         try:
             number = int(word)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{word!r} is no whole number") from None
+            raise argparse.ArgumentTypeError(f"{word!r} is not a whole number") from None
         if not -most <= number <= most:
             raise argparse.ArgumentTypeError(f"{word} is more than {most}")
         return number

@@ -38,29 +38,29 @@ _HELP = {
     "alter": "add partitions to topics, set or remove their configs",
     "delete": "delete topics and all their records",
     "trim": "delete the records of topics below an offset or a time",
-    "storage": "show what of each partition is on the disk, and what in the remote tier",
+    "storage": "show what of each partition is on disk and in the remote tier",
 }
 
 
 def add_topic_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog topic`."""
-    for name, each in add_verbs(parser, "topic_command", _EXAMPLES, _HELP):
+    for name, verb in add_verbs(parser, "topic_command", _EXAMPLES, _HELP):
         if name != "ls":
-            each.add_argument("names", metavar="TOPIC", nargs="+")
-        _add_options(name, each)
-        add_connection(each)
+            verb.add_argument("names", metavar="TOPIC", nargs="+")
+        _add_options(name, verb)
+        add_connection(verb)
 
 
 def _add_options(name: str, each: argparse.ArgumentParser) -> None:
     if name == "ls":
         each.add_argument("--internal", action="store_true", help="list internal topics, too")
-        each.add_argument("--names", action="store_true", help="print the names alone")
+        each.add_argument("--names", action="store_true", help="print only the names")
     if name == "create":
         partitions, replicas = whole_number(INT32_MAX), whole_number(INT16_MAX)
         each.add_argument("-p", "--partitions", metavar="N", type=partitions, default=-1)
         each.add_argument("-r", "--replicas", metavar="N", type=replicas, default=-1)
         each.add_argument(
-            "--if-not-exists", action="store_true", help="a topic that is there is no error"
+            "--if-not-exists", action="store_true", help="do nothing if the topic exists"
         )
     if name in ("create", "alter"):
         each.add_argument(
@@ -75,7 +75,7 @@ def _add_options(name: str, each: argparse.ArgumentParser) -> None:
             *("-p", "--partitions"),
             metavar="N",
             type=whole_number(INT32_MAX),
-            help="how many it will have in all",
+            help="the new total number",
         )
         each.add_argument(
             *("-d", "--delete-config"),
@@ -89,7 +89,7 @@ def _add_options(name: str, each: argparse.ArgumentParser) -> None:
             *("-o", "--offset"),
             metavar="PLACE",
             required=True,
-            help="the first record that stays: an offset, end, +N, -N, @TIME or @-1h",
+            help="the first record to keep: an offset, end, +N, -N, @TIME or @-1h",
         )
         each.add_argument(
             "-p", "--partition", metavar="N", type=int, action="append", help="only this partition"
@@ -130,7 +130,7 @@ def _summary(name: str, topic: TopicMetadata) -> dict[str, object]:
 
 
 def _factor(topic: TopicMetadata) -> int:
-    return max((len(each.replica_nodes) for each in topic.partitions.values()), default=0)
+    return max((len(partition.replica_nodes) for partition in topic.partitions.values()), default=0)
 
 
 async def _create(parsed: argparse.Namespace, session: Session) -> None:
@@ -223,8 +223,11 @@ def _print_description(
     session.table(
         head,
         [
-            [_cell(each[key]) for key in ("partition", "leader", "replicas", "isr", "start", "end")]
-            for each in partitions
+            [
+                _cell(partition[key])
+                for key in ("partition", "leader", "replicas", "isr", "start", "end")
+            ]
+            for partition in partitions
         ],
     )
 
@@ -270,7 +273,7 @@ async def _delete(parsed: argparse.Namespace, session: Session) -> None:
 
 
 def absent_topic(error: KafkaError, name: str) -> KafkaError:
-    """The error, in a sentence that names the topic if there is no such topic."""
+    """The error, with a message that names the topic if there is no such topic."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return KafkaError(error.code, f"There is no topic {name}.")
     return error
@@ -280,9 +283,10 @@ async def _trim(parsed: argparse.Namespace, session: Session) -> None:
     place = parse_place(parsed.offset)
 
     async def trim(name: str) -> dict[str, object]:
-        starts = await _trimmed(admin, name, parsed.partition, place)
+        starts = await _trim_topic(admin, name, parsed.partition, place)
         rows = [
-            {"partition": each.partition, "start": start} for each, start in sorted(starts.items())
+            {"partition": partition.partition, "start": start}
+            for partition, start in sorted(starts.items())
         ]
         for row in rows:
             session.line(f"{name}-{row['partition']} starts at {row['start']}")
@@ -292,7 +296,7 @@ async def _trim(parsed: argparse.Namespace, session: Session) -> None:
         session.result(await session.each(parsed.names, trim))
 
 
-async def _trimmed(
+async def _trim_topic(
     admin: Admin, name: str, numbers: Sequence[int] | None, place: Place
 ) -> dict[TopicPartition, int]:
     partitions = await partitions_of_topic(admin, name, numbers)

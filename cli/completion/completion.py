@@ -1,8 +1,7 @@
-"""`tierlog completion`: prints what completes the words of `tierlog` in a shell.
+"""`tierlog completion`: prints a shell completion script.
 
-The texts beside this file are written from the parsers by `tests/completion_text.py`: nothing is
-computed when a shell starts. Names of topics and groups come from `tierlog topic ls --names` and
-`tierlog group ls --names` when the user presses the key.
+The texts beside this file are short: when the user presses the key, each asks
+`tierlog completion --candidates` (candidates.py), which knows the commands of that version.
 """
 
 import argparse
@@ -23,18 +22,14 @@ examples:
 
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of `tierlog completion`."""
-    parser.description = "Print what completes the words of tierlog in a shell."
+    parser.description = "Print a shell completion script."
     parser.epilog = _EXAMPLES
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
 
 def run_completion_command(parsed: argparse.Namespace) -> int:
     """Print the text; returns the exit code."""
-    sys.stdout.buffer.write(OsFiles().read(completion_file(parsed.shell)))
+    text = os.path.join(os.path.dirname(__file__), f"tierlog.{parsed.shell}")
+    sys.stdout.buffer.write(OsFiles().read(text))
     sys.stdout.buffer.flush()
     return 0
-
-
-def completion_file(shell: str) -> str:
-    """The path of the text for a shell."""
-    return os.path.join(os.path.dirname(__file__), f"tierlog.{shell}")

@@ -61,7 +61,8 @@ class StatedMetadata(NamedTuple):
         """The contents for this topic, with all findings, which may concern any topic."""
         logs = self.remote_logs
         return StatedMetadata(
-            {each: logs[each] for each in logs if each.topic == topic}, self.findings
+            {partition: logs[partition] for partition in logs if partition.topic == topic},
+            self.findings,
         )
 
 

@@ -66,7 +66,9 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
     listed = list_contents(survey, None if metadata is None else metadata.remote_logs)
     findings = [*survey.findings, *(() if metadata is None else metadata.findings)]
     if parsed.topic is not None:
-        listed = [each for each in listed if each.topic_id_partition.topic == parsed.topic]
+        listed = [
+            partition for partition in listed if partition.topic_id_partition.topic == parsed.topic
+        ]
         if not listed:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The tier holds no topic {parsed.topic}."
@@ -88,7 +90,7 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
     output.result(
         {
             "tier": str(config.remote_storage),
-            "partitions": [each.fields() for each in listed],
+            "partitions": [partition.fields() for partition in listed],
             "findings": [finding_fields(each) for each in findings],
             "foreign_objects": foreign,
         }
@@ -102,14 +104,14 @@ def _partition_lines(listed: list[ListedPartition]) -> list[str]:
         head,
         [
             [
-                str(each.topic_id_partition.topic_partition),
-                str(len(each.segments)),
-                str(each.start_offset),
-                "?" if each.end_offset is None else str(each.end_offset),
-                human_bytes(each.nbytes),
-                each.states,
+                str(partition.topic_id_partition.topic_partition),
+                str(len(partition.segments)),
+                str(partition.start_offset),
+                "?" if partition.end_offset is None else str(partition.end_offset),
+                human_bytes(partition.nbytes),
+                partition.states,
             ]
-            for each in listed
+            for partition in listed
         ],
     )
 
@@ -122,15 +124,15 @@ def _segment_lines(listed: list[ListedPartition]) -> list[str]:
             head,
             [
                 [
-                    f"{each.topic_id_partition.topic_partition} {segment.segment_id}",
+                    f"{partition.topic_id_partition.topic_partition} {segment.segment_id}",
                     str(segment.start_offset),
                     "?" if segment.end_offset is None else str(segment.end_offset),
                     " ".join(f"e{epoch}@{start}" for epoch, start in segment.leader_epochs),
                     human_bytes(segment.nbytes),
                     segment.state,
                 ]
-                for each in listed
-                for segment in each.segments
+                for partition in listed
+                for segment in partition.segments
             ],
         ),
     ]

@@ -75,7 +75,7 @@ async def rebuild_from_tier(
             tier,
             survey,
             skip_holes=parsed.skip_holes,
-            chosen=_chosen(parsed),
+            chosen=_chosen_topics(parsed),
             defaults=TopicDefaults(config.values).log_config(),
         )
         if not (plan.topics or plan.left):
@@ -89,8 +89,8 @@ async def rebuild_from_tier(
             if parsed.take_over:
                 await take_over(config, tier)
         owner = await read_owner(tier)
-    _tell(plan, output)
-    _tell_next(
+    _print_plan(plan, output)
+    _print_next_steps(
         config, plan, output, owner=None if parsed.take_over else owner, is_written=is_written
     )
     output.result(
@@ -98,22 +98,22 @@ async def rebuild_from_tier(
             "tier": str(config.remote_storage),
             "log_dirs": list(config.log_dirs),
             "written": is_written,
-            "topics": [_fields(each) for each in plan.topics],
+            "topics": [_fields(topic) for topic in plan.topics],
             "left_out": [
                 {
-                    "topic": each.name,
-                    "topic_id": uuid_to_string(each.topic_id),
-                    "reasons": list(each.reasons),
+                    "topic": topic.name,
+                    "topic_id": uuid_to_string(topic.topic_id),
+                    "reasons": list(topic.reasons),
                 }
-                for each in plan.left
+                for topic in plan.left
             ],
-            "findings": [finding_fields(each) for each in plan.findings],
+            "findings": [finding_fields(finding) for finding in plan.findings],
         }
     )
     return TROUBLE if plan.has_trouble else SOUND
 
 
-def _tell(plan: RebuildPlan, output: Output) -> None:
+def _print_plan(plan: RebuildPlan, output: Output) -> None:
     """Print the plan, and what is not in it."""
     for line in _topic_lines(plan) if plan.topics else ():
         output.line(line)
@@ -123,7 +123,7 @@ def _tell(plan: RebuildPlan, output: Output) -> None:
         output.line(f"{left.name} {uuid_to_string(left.topic_id)} is left out: {_why(left)}")
 
 
-def _tell_next(
+def _print_next_steps(
     config: BrokerConfig,
     plan: RebuildPlan,
     output: Output,
@@ -155,7 +155,7 @@ def _why(left: LeftTopic) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def _chosen(parsed: argparse.Namespace) -> set[Uuid]:
+def _chosen_topics(parsed: argparse.Namespace) -> set[Uuid]:
     try:
         return {uuid_from_string(each) for each in parsed.topic_id}
     except ValueError as error:

@@ -9,7 +9,7 @@
                                             any in the tier, producer ids above any in the tier
     remove the mark                         only now can a broker start on them
 
-A transaction that was open at the end of the tier can never be decided, because the coordinator's
+A transaction that was open at the end of the tier can never be completed, because the coordinator's
 log is lost with the disk. It is aborted, as Kafka's tool for hanging transactions does: otherwise
 read_committed consumers could not read past it, and nothing above it would ever be copied.
 
@@ -47,7 +47,7 @@ from ...storage.producer.producer_snapshot import decode_snapshot
 from ...storage.remote.remote_segment import RemoteLogMetadata
 from ...tiering.metadata.metadata_events import METADATA_TOPIC, encode_event, metadata_partition
 from ...tiering.metadata.metadata_topic import metadata_topic_config
-from ...tiering.tools.lineage_choice import finished
+from ...tiering.tools.lineage_choice import finished_event
 from ...tiering.tools.plan_rebuild import RebuildPlan
 from ...tiering.tools.rebuild_plan import PlannedPartition, PlannedTopic
 
@@ -69,10 +69,10 @@ class RebuiltDirectory:
         for path in self._config.log_dirs:
             if not self._files.is_directory(path) or self._files.exists(f"{path}/{REBUILD_MARKER}"):
                 continue
-            kept = [name for name in self._files.listdir(path) if name not in _IGNORED]
-            if kept:
+            names = [name for name in self._files.listdir(path) if name not in _IGNORED]
+            if names:
                 raise LogDirError(
-                    f"The log directory {path} is not empty (it contains {kept[0]}): a rebuild "
+                    f"The log directory {path} is not empty (it contains {names[0]}): a rebuild "
                     "does not overwrite data. Use an empty one with --override "
                     "log.dirs=DIRECTORY."
                 )
@@ -117,8 +117,6 @@ class RebuiltDirectory:
             else:
                 self._files.remove(f"{path}/{name}")
 
-    # -- Topics -------------------------------------------------------------------------------
-
     def _topic(self, manager: LogManager, topic: PlannedTopic, now_ms: int) -> list[Message]:
         """Make the logs of a topic; returns its metadata records."""
         config = LogConfig.from_properties(topic.config, self._default)
@@ -152,15 +150,13 @@ class RebuiltDirectory:
             directories=[log.log_dir.directory_id],
         )
 
-    # -- The metadata of the tier -------------------------------------------------------------
-
     def _metadata_topic(self, manager: LogManager, plan: RebuildPlan, now_ms: int) -> list[Message]:
         settings = self._config.remote_log_manager.metadata
         topic_id = self._environment.random_uuid()
-        stated = metadata_topic_config(settings, replication_factor=1)
-        config = LogConfig.from_properties(stated, self._default)
+        topic_config = metadata_topic_config(settings, replication_factor=1)
+        config = LogConfig.from_properties(topic_config, self._default)
         records: list[Message] = [TopicRecord(name=METADATA_TOPIC, topic_id=topic_id)]
-        records += _config_records(METADATA_TOPIC, stated)
+        records += _config_records(METADATA_TOPIC, topic_config)
         values: dict[int, list[bytes]] = {}
         for partition, events in _events(plan):
             number = metadata_partition(partition, settings.topic_partitions)
@@ -176,9 +172,9 @@ class RebuiltDirectory:
     def _producer_ids(self, metadata_log: MetadataLog, plan: RebuildPlan, now_ms: int) -> None:
         used = plan.next_producer_id
         if used > 0:
-            following = -(-used // PRODUCER_ID_BLOCK_SIZE) * PRODUCER_ID_BLOCK_SIZE
+            next_block = -(-used // PRODUCER_ID_BLOCK_SIZE) * PRODUCER_ID_BLOCK_SIZE
             record = ProducerIdsRecord(
-                broker_id=self._config.node_id, broker_epoch=-1, next_producer_id=following
+                broker_id=self._config.node_id, broker_epoch=-1, next_producer_id=next_block
             )
             metadata_log.append([record], now_ms)
 
@@ -221,7 +217,7 @@ def _events(plan: RebuildPlan) -> Iterator[tuple[TopicIdPartition, Sequence[Remo
     for topic in plan.topics:
         for partition in topic.partitions.values():
             for segment in partition.lineage.segments:
-                yield segment.topic_id_partition, (segment, finished(segment))
+                yield segment.topic_id_partition, (segment, finished_event(segment))
 
 
 def _append_values(log: UnifiedLog, values: Sequence[bytes], now_ms: int) -> None:

@@ -115,7 +115,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
     output.result(
         {
             "tier": str(config.remote_storage),
-            "objects": sum(len(each.objects) for each in look.listing.segments.values()),
+            "objects": sum(len(segment.objects) for segment in look.listing.segments.values()),
             "foreign_objects": len(look.listing.foreign),
             "orphans": [_fields(each, ripe, deleted=parsed.delete) for each in look.orphans],
             "removed_objects": removed,
@@ -153,7 +153,7 @@ def _fields(orphan: Orphan, ripe: list[Orphan], *, deleted: bool) -> dict[str, o
     is_ripe = any(each.id == orphan.id for each in ripe)
     return {
         "stem": orphan.segment.stem,
-        "keys": [each.key for each in orphan.objects],
+        "keys": [tier_object.key for tier_object in orphan.objects],
         "bytes": orphan.nbytes,
         "reason": orphan.reason,
         "known_partition": orphan.is_of_known_partition,

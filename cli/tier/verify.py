@@ -31,10 +31,11 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     add_metadata_arguments(parser, required=False)
 
 
-async def _asked_for(
+async def _survey_and_metadata(
     config: BrokerConfig, parsed: argparse.Namespace, tier: TierReader, output: Output
 ) -> tuple[Survey, StatedMetadata | None]:
-    """What the tier holds, and what its metadata says if it is stated; of one topic if named."""
+    """What the tier holds, and its metadata if --bootstrap or --offline is given; of one topic if
+    one is named."""
     with output.progress("reading manifests") as progress:
         survey = await survey_tier(tier, progress)
     metadata = await stated_metadata(config, parsed)
@@ -46,7 +47,7 @@ async def _asked_for(
 async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
     """Check the tier and print each finding; returns the exit code."""
     async with open_tier(config) as tier:
-        survey, metadata = await _asked_for(config, parsed, tier, output)
+        survey, metadata = await _survey_and_metadata(config, parsed, tier, output)
         findings = list(() if metadata is None else metadata.findings)
         findings += await check_survey(
             tier, survey, None if metadata is None else metadata.remote_logs
@@ -89,7 +90,7 @@ def _need_attention(findings: int) -> str:
 
 
 REPAIR_HELP = (
-    "write lost or damaged indexes, snapshots and manifests of a tier again",
+    "rewrite lost or damaged indexes, snapshots and manifests of a tier",
     """\
   tierlog tier repair --config server.properties
   tierlog tier repair --config server.properties --bootstrap 127.0.0.1:9092 --write
@@ -107,17 +108,17 @@ def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def repair_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
-    """Show what can be written again, and write it if that is asked for; returns the exit code."""
+    """Show what can be rewritten, and write it if --write is given; returns the exit code."""
     async with open_tier(config) as tier:
-        survey, metadata = await _asked_for(config, parsed, tier, output)
+        survey, metadata = await _survey_and_metadata(config, parsed, tier, output)
         remote_logs = None if metadata is None else metadata.remote_logs
         plan = await plan_repairs(tier, survey, remote_logs)
         for repair in plan.repairs:
             for key, content in repair.objects:
                 if parsed.write:
                     await tier.write_bytes(key, content)
-                done = "written" if parsed.write else "can be written"
-                output.line(f"{key}: {done} again, {human_bytes(len(content))}")
+                done = "rewritten" if parsed.write else "can be rewritten"
+                output.line(f"{key}: {done}, {human_bytes(len(content))}")
     for finding in plan.findings:
         output.finding(finding)
     if plan.repairs and not parsed.write:
@@ -132,8 +133,8 @@ async def repair_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
             "findings": [finding_fields(each) for each in plan.findings],
         }
     )
-    is_mended = parsed.write or not plan.repairs
-    return SOUND if is_mended and not plan.findings else TROUBLE
+    is_repaired = parsed.write or not plan.repairs
+    return SOUND if is_repaired and not plan.findings else TROUBLE
 
 
 def _fields(repair: Repair, key: str) -> dict[str, object]:

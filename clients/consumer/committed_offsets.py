@@ -56,7 +56,7 @@ class CommittedOffsets:
             group_instance_id=group_instance_id,
             topics=list(topics.values()),
         )
-        await self._coordinator.retried(lambda: self._commit(request), self._timeout_ms)
+        await self._coordinator.retry(lambda: self._commit(request), self._timeout_ms)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offsets; partitions without one are left out. Raises `KafkaError`."""
@@ -68,7 +68,7 @@ class CommittedOffsets:
             assert topic.partition_indexes is not None
             topic.partition_indexes.append(partition)
         request = OffsetFetchRequest(group_id=self._group_id, topics=list(topics.values()))
-        return await self._coordinator.retried(lambda: self._fetch(request), self._timeout_ms)
+        return await self._coordinator.retry(lambda: self._fetch(request), self._timeout_ms)
 
     async def _commit(self, request: OffsetCommitRequest) -> None:
         response = await self._coordinator.ask(

@@ -58,11 +58,6 @@ class UndecodableRecordsError(KafkaError):
         self.offset = offset
         self.next_offset = next_offset
 
-    @property
-    def is_damage(self) -> bool:
-        """Whether the batch was damaged after it was written; otherwise its writer is at fault."""
-        return self.code is ErrorCode.CORRUPT_MESSAGE
-
 
 class CompletedFetch:
     """The records of one partition in one response, taken a few at a time."""
@@ -158,10 +153,12 @@ class CompletedFetch:
         # A wrong base offset can mislead the broker's offset lookup, so that the response begins
         # with the batch before the fetch offset.
         is_before = not expected and begin < self.next_offset == following
+        nearest = max(expected, self.next_offset)
+        # Kafka takes the high watermark of its answer before it reads: what was appended meanwhile
+        # follows without a gap.
+        is_beyond = begin != nearest and 0 < self._high_watermark <= batch.last_offset
         if not (
-            begin < expected
-            or 0 < self._high_watermark <= batch.last_offset
-            or (is_contradicted and (is_before or begin > max(expected, self.next_offset)))
+            begin < expected or is_beyond or (is_contradicted and (is_before or begin > nearest))
         ):
             return False
         if following is not None and following <= self.next_offset:

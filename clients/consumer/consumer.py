@@ -187,11 +187,6 @@ class Consumer:
         for partition in partitions:
             self._position(partition).reset_to = EARLIEST_TIMESTAMP
 
-    def seek_to_end(self, partitions: Collection[TopicPartition]) -> None:
-        """Continue from the end offsets, which the next poll looks up."""
-        for partition in partitions:
-            self._position(partition).reset_to = LATEST_TIMESTAMP
-
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`."""
         for partition in partitions:

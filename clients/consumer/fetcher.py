@@ -168,7 +168,11 @@ class Fetcher:
         """What keeps records from coming now, by partition and by node; it may pass."""
         late = asyncio.get_running_loop().time() - self._config.fetch_max_wait_ms / 1000
         return [
-            *(each.trouble for each in self.positions.values() if each.trouble is not None),
+            *(
+                position.trouble
+                for position in self.positions.values()
+                if position.trouble is not None
+            ),
             *(
                 KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Node {node_id} does not answer a fetch.")
                 for node_id, since in self._fetching_nodes.items()

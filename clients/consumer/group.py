@@ -114,7 +114,9 @@ class GroupMember:
                 member_id=self.generation.member_id,
                 group_instance_id=config.group_instance_id,
                 protocol_type=PROTOCOL_TYPE,
-                protocols=[JoinGroupRequestProtocol(name=RANGE, metadata=_versioned(subscription))],
+                protocols=[
+                    JoinGroupRequestProtocol(name=RANGE, metadata=_with_version(subscription))
+                ],
             ),
             JoinGroupResponse,
             timeout_ms=config.max_poll_interval_ms + _JOIN_MARGIN_MS,
@@ -219,7 +221,7 @@ class GroupMember:
         return error.is_retriable or code is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def _versioned(message: Message) -> bytes:
+def _with_version(message: Message) -> bytes:
     """A message of the consumer protocol, prefixed with its version."""
     return _VERSION.pack(_PROTOCOL_VERSION) + encode_bytes(message, _PROTOCOL_VERSION)
 
@@ -241,7 +243,7 @@ def _assignment_of(partitions: list[TopicPartition]) -> bytes:
     topics: dict[str, AssignedTopic] = {}
     for name, number in partitions:
         topics.setdefault(name, AssignedTopic(topic=name, partitions=[])).partitions.append(number)
-    return _versioned(ConsumerProtocolAssignment(assigned_partitions=list(topics.values())))
+    return _with_version(ConsumerProtocolAssignment(assigned_partitions=list(topics.values())))
 
 
 def partitions_of(assignment: bytes) -> list[TopicPartition]:

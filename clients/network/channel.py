@@ -184,7 +184,7 @@ class Channel(asyncio.Protocol):
 
     def hang_up(self) -> None:
         """Disconnect, now that no request needs the connection."""
-        assert self._closed_because is not None, "requests in flight must be told"
+        assert self._closed_because is not None, "requests in flight need a reason"
         if self._transport is not None:
             self._transport.abort()
 

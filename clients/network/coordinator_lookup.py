@@ -15,7 +15,7 @@ from ..runtime.backoff import Backoff
 from ..runtime.environment import Environment
 from .network import Address, NetworkClient
 from .refusal import raise_for, refusal
-from .retries import retried
+from .retries import retry_until
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
@@ -80,11 +80,11 @@ class GroupCoordinatorClient:
         """Wait before the next attempt."""
         await asyncio.sleep(self._backoff.delay_seconds(failures, self._random))
 
-    async def retried(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
+    async def retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
         """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
-            return await retried(attempt, deadline, self._random)
+            return await retry_until(attempt, deadline, self._random)
         except KafkaError as error:
             # Also where the deadline came first: the coordinator may hang, and have moved.
             self.note(error)

@@ -1,7 +1,7 @@
 """Checks, before a tool begins, that a broker answers at the addresses given by the user.
 
 A client that runs for days waits for brokers that are down. A user at a terminal has more likely
-mistyped a port, and sees one sentence within seconds: the address, the failure and what to check.
+mistyped a port, and sees one message within seconds: the address, the failure and what to check.
 """
 
 import asyncio

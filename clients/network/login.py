@@ -81,7 +81,7 @@ async def _exchange(
         version = _require(request, newest, versions)
         answer = await channel.request_in_pause(request, version, SaslAuthenticateResponse)
         if answer.error_code:
-            raise _refused(answer)
+            raise _refusal(answer)
         further = exchange.answer(bytes(answer.auth_bytes))
         if further is None:
             return answer.session_lifetime_ms
@@ -123,7 +123,7 @@ def _check_handshake(mechanism: str, response: SaslHandshakeResponse) -> None:
     )
 
 
-def _refused(answer: SaslAuthenticateResponse) -> KafkaError:
+def _refusal(answer: SaslAuthenticateResponse) -> KafkaError:
     text = _printable(answer.error_message or "")
     return KafkaError(
         ErrorCode.SASL_AUTHENTICATION_FAILED,

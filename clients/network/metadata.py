@@ -22,7 +22,7 @@ from ..runtime.environment import Environment
 from ..topic_partition import TopicPartition
 from .network import Address, NetworkClient
 from .refusal import raise_for, topic_refusal
-from .retries import retried
+from .retries import retry_until
 
 NO_LEADER = -1
 
@@ -132,7 +132,7 @@ class Metadata:
                 raise self._topic_errors.get(topic, error)
             return len(self.topics[topic].partitions)
 
-        return await retried(attempt, deadline, self._environment.random)
+        return await retry_until(attempt, deadline, self._environment.random)
 
     def apply(self, response: MetadataResponse) -> None:
         """Update the view from a response."""

@@ -8,8 +8,8 @@ follows, and another one before the session ends. After a failed connection atte
 node wait for a back-off that grows with each failure.
 
 All waits are bounded by the request's timeout. A connection attempt and the renewal of a login are
-tasks of this client, one at a time for each node, with time limits of their own: whoever gives up
-waiting ends them for nobody.
+tasks of this client, one at a time for each node, with time limits of their own: a caller that
+stops waiting does not end them for the others.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class NetworkClient:
             -1 - index: _Node(address) for index, address in enumerate(parse_bootstrap(bootstrap))
         }
         self._nodes: dict[int, _Node] = {}
-        # Who waits is told of each failure.
+        # Each failure reaches the callers that wait for it.
         self._tasks = TaskOwner(_TASKS_MAX, on_failure=lambda _task, _error: None)
         self._is_closed = False
 
@@ -188,8 +188,8 @@ class NetworkClient:
         timeout = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = asyncio.get_running_loop().time() + timeout
         node = self._node(node_id)
-        channel = await self._connected(node, deadline)
-        version = _negotiated(node, message, version_max)
+        channel = await self._channel_to(node, deadline)
+        version = _negotiate(node, message, version_max)
         remaining = deadline - asyncio.get_running_loop().time()
         answer = await channel.request(message, version, response_class, remaining)
         if node.deserted:
@@ -201,14 +201,14 @@ class NetworkClient:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.request_timeout_ms / 1000
         node = self._node(node_id)
-        channel = await self._connected(node, deadline)
+        channel = await self._channel_to(node, deadline)
         if channel.log_in_again is not None:
             try:
                 async with asyncio.timeout_at(deadline):
                     await channel.until_logged_in()
             except TimeoutError:
                 raise _late(node) from None
-        channel.send_unanswered(message, _negotiated(node, message, NEWEST))
+        channel.send_unanswered(message, _negotiate(node, message, NEWEST))
 
     async def request_any(
         self, message: Message, response_class: type[R], *, version_max: int = NEWEST
@@ -222,14 +222,10 @@ class NetworkClient:
             try:
                 return await self.request(node_id, message, response_class, version_max=version_max)
             except KafkaError as error:
-                if error.code not in _OF_THE_CONNECTION:
+                if error.code not in _CONNECTION_ERRORS:
                     raise
                 failure = error
         raise failure
-
-    def supported_versions(self, node_id: int, api_key: int) -> VersionRange | None:
-        """The versions of an API that a connected node serves; None if it lacks the API."""
-        return self._node(node_id).versions.get(api_key)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail, later ones are refused."""
@@ -262,7 +258,7 @@ class NetworkClient:
         ids.sort(key=lambda node_id: nodes[node_id].preference)
         return ids
 
-    async def _connected(self, node: _Node, deadline: float) -> Channel:
+    async def _channel_to(self, node: _Node, deadline: float) -> Channel:
         channel = node.channel
         if channel is not None and channel.is_open and not self._is_closed:
             # The usual case needs neither the lock nor a timer.
@@ -295,7 +291,7 @@ class NetworkClient:
                 if self._config.security.login is not None:
                     await self._log_in(node, channel)
                     channel.log_in_again = partial(self._log_in_again, node, channel)
-        # TimeoutError is an OSError; a ValueError is a host that can be no name; an OverflowError
+        # TimeoutError is an OSError; a ValueError is an invalid host name; an OverflowError
         # is a port beyond 65535.
         except (OSError, ValueError, OverflowError, KafkaError) as error:
             node.failures += 1
@@ -317,7 +313,7 @@ class NetworkClient:
         from .login import log_in
 
         mechanism = self._config.security.login
-        assert mechanism is not None, "only who has a login logs in"
+        assert mechanism is not None, "only a client with a login logs in"
         timeout = self._config.request_timeout_ms / 1000
         await log_in(channel, mechanism, node.versions, self._environment, timeout)
 
@@ -355,7 +351,7 @@ class NetworkClient:
         if isinstance(error, OverflowError):
             return "there is no such port"
         if isinstance(error, ValueError):
-            return f"the host can be no name: {error}"
+            return f"the host name is invalid: {error}"
         if isinstance(error, TimeoutError) and error.errno is None:
             seconds = self._config.socket_connection_setup_timeout_ms / 1000
             return f"no response within {seconds:g} s"
@@ -394,12 +390,12 @@ class NetworkClient:
 
 _ERROR_NUMBER = re.compile(r"\[Errno (\d{1,4})\]")
 
-_OF_THE_CONNECTION = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
+_CONNECTION_ERRORS = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
 """Errors after which another node may still answer."""
 
 
 async def _outcome(task: asyncio.Task[T]) -> T:
-    """Wait for a task of the client; whoever is cancelled leaves it to the others."""
+    """Wait for a task of the client; a cancelled caller does not cancel it for the others."""
     await asyncio.wait((task,))
     if task.cancelled():
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was given up by this client.")
@@ -424,7 +420,7 @@ def _late(node: _Node) -> KafkaError:
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{node.address} could not be reached in time.")
 
 
-def _negotiated(node: _Node, message: Message, version_max: int) -> int:
+def _negotiate(node: _Node, message: Message, version_max: int) -> int:
     theirs = node.versions.get(message.api_key)
     ours = version_range(message.versions)
     if theirs is not None:

@@ -21,7 +21,7 @@ from ..topic_partition import TopicPartition
 from .metadata import Metadata
 from .network import NetworkClient
 from .refusal import refusal
-from .retries import retried
+from .retries import retry_until
 
 CONSUMER_REPLICA_ID = -1
 
@@ -60,7 +60,7 @@ class OffsetLookup:
             await self._ask_leaders(missing, isolation_level, results)
 
         mark_stale = self._metadata.mark_stale
-        await retried(attempt, deadline, self._random, on_failure=mark_stale)
+        await retry_until(attempt, deadline, self._random, on_failure=mark_stale)
         return results
 
     async def _ask_leaders(

@@ -17,13 +17,13 @@ def topic_refusal(error_code: int, topic: str, otherwise: str) -> KafkaError:
     """The `KafkaError` about a topic: some have words of their own, another one `otherwise`."""
     match error_code:
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            sentence = f"Not authorized to access topic {topic}."
+            message = f"Not authorized to access topic {topic}."
         case ErrorCode.INVALID_TOPIC_EXCEPTION:
             name = f"The topic name {topic!r} is invalid"
-            sentence = f"{name}: it has 1 to 249 letters, digits, '.', '_' and '-'."
+            message = f"{name}: it has 1 to 249 letters, digits, '.', '_' and '-'."
         case _:
-            sentence = otherwise
-    return refusal(error_code, sentence)
+            message = otherwise
+    return refusal(error_code, message)
 
 
 def raise_for(error_code: int, message: str) -> None:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 _BACKOFF = Backoff(100, 1000)
 
 
-async def retried(
+async def retry_until(
     attempt: Callable[[], Awaitable[T]],
     deadline: float,
     random: Random,
@@ -24,9 +24,9 @@ async def retried(
     """Repeat `attempt` until it succeeds, fails for good, or the next one would begin too late.
 
     `deadline` is in seconds of the loop's clock, and ends an attempt that is under way.
-    `on_failure` is called after each failure that may pass, the last one too: whoever asks next
-    must not trust the same nodes again. An error of code `except_for` counts as one that does not
-    pass. Raises the last `KafkaError`, or REQUEST_TIMED_OUT.
+    `on_failure` is called after each failure that may pass, the last one too: the next request must
+    not trust the same nodes again. An error of code `except_for` counts as one that does not pass.
+    Raises the last `KafkaError`, or REQUEST_TIMED_OUT.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()

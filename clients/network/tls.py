@@ -32,7 +32,7 @@ _OTHER_HOST = (62, 63, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH and IP_ADDRESS_MISMATCH."""
 _OTHER_TIME = (9, 10)
 """OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and CERT_HAS_EXPIRED."""
-_OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA")
+_CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA")
 
 
 def trusting_context(path: str = "", text: str = "") -> ssl.SSLContext:
@@ -42,13 +42,13 @@ def trusting_context(path: str = "", text: str = "") -> ssl.SSLContext:
     """
     context = ssl.create_default_context(cafile=path or None, cadata=text or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Each certificate in the file is trusted, whoever has issued it, as in Java.
+    # Each certificate in the file is trusted, whatever its issuer, as in Java.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
 def client_context(tls: ClientTls) -> ssl.SSLContext:
-    """The context for such connections. Raises KafkaError(INVALID_CONFIG), in one sentence."""
+    """The context for such connections. Raises KafkaError(INVALID_CONFIG) with one message."""
     path = tls.trusted
     try:
         context = trusting_context(tls.trusted)
@@ -60,9 +60,9 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
                 tls.certificate, tls.key or None, password=lambda: tls.key_password
             )
     except ssl.SSLError as error:
-        raise _refuse(f"{path} cannot be used for TLS: {tls_reason(error)}.") from None
+        raise _refusal(f"{path} cannot be used for TLS: {tls_reason(error)}.") from None
     except OSError as error:
-        raise _refuse(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise _refusal(f"{path} cannot be read: {error.strerror or error}.") from None
     return context
 
 
@@ -87,10 +87,10 @@ def tls_advice(error: ssl.SSLError) -> str:
     reason = error.reason or ""
     if reason.endswith("ALERT_CERTIFICATE_REQUIRED"):
         return "Show one with ssl.certificate.location"
-    if "_ALERT_" in reason and any(word in reason for word in _OF_CERTIFICATES):
+    if "_ALERT_" in reason and any(word in reason for word in _CERTIFICATE_ALERTS):
         return "Show a certificate that the broker trusts with ssl.certificate.location"
     return ""
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

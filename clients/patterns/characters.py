@@ -78,13 +78,13 @@ class CharClass:
         return any(test(character) for test in self._tests) is not self._is_negated
 
     @staticmethod
-    def united(classes: "list[CharClass]") -> "CharClass":
+    def union(classes: "list[CharClass]") -> "CharClass":
         """A class of the characters of all of these."""
         tests: list[Test] = []
-        for each in classes:
+        for char_class in classes:
             # The tests themselves where they serve: unions of unions are no deeper than one.
-            tests += [each.__contains__] if each._is_negated else each._tests
-        return CharClass(tests, test_count=sum(each.test_count for each in classes))
+            tests += [char_class.__contains__] if char_class._is_negated else char_class._tests
+        return CharClass(tests, test_count=sum(char_class.test_count for char_class in classes))
 
 
 ANY = CharClass([], is_negated=True)
@@ -138,8 +138,8 @@ def _script(packed: str) -> Test:
     firsts: list[int] = []
     lasts: list[int] = []
     end = 0
-    for each in packed.split():
-        gap, _, more = each.partition("+")
+    for part in packed.split():
+        gap, _, more = part.partition("+")
         firsts.append(end + int(gap, 16))
         end = firsts[-1] + int(more or "0", 16)
         lasts.append(end)
@@ -158,7 +158,7 @@ def cases_of(character: str) -> str:
             return character
         lower = character.lower()
         return lower + character.upper() + _BEYOND_ASCII.get(lower, "")
-    return _cases().get(_folded(character), character)
+    return _cases().get(_fold(character), character)
 
 
 @cache
@@ -167,12 +167,12 @@ def _cases() -> dict[str, str]:
     cases: dict[str, str] = {}
     for each in map(chr, range(_LAST_WITH_CASE + 1)):
         if each.upper() != each or each.lower() != each:
-            folded = _folded(each)
+            folded = _fold(each)
             cases[folded] = cases.get(folded, "") + each
     return cases
 
 
-def _folded(character: str) -> str:
+def _fold(character: str) -> str:
     """The same for all characters that differ in case alone, as Unicode's simple case folding."""
     if character == _DOTLESS:
         return character

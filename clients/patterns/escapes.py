@@ -89,7 +89,7 @@ class Escapes:
         else:
             digits += self._next(reason)
         # No number is larger that has more digits.
-        if not 0 < len(digits) <= 6 or not all(each in _HEXADECIMAL for each in digits):
+        if not 0 < len(digits) <= 6 or not all(digit in _HEXADECIMAL for digit in digits):
             raise SyntaxRefusedError(reason)
         code = int(digits, 16)
         if code > _LAST_CHARACTER:

@@ -3,7 +3,7 @@
 Whether a program accepts a whole text is found by following all of its paths at once: what is known
 after each character is the set of the steps at which they stand. Sets that were met, and where a
 character leads from them, are kept, as in a deterministic automaton that is made as it is needed;
-most texts take one look-up a character. What is kept is bounded, and then begun anew.
+most texts take one look-up a character. The cache is bounded, and is emptied when it is full.
 
 What the groups capture is found by trying the paths in the order of preference, each step at each
 position once.
@@ -93,13 +93,13 @@ class Matcher:
         for character in text:
             following = paths.leads_to.get(character)
             if following is None:
-                following, work = self._followed(paths, character)
+                following, work = self._follow(paths, character)
                 yield work
             if not following.steps:
                 return False
             paths = following
         if paths.is_end is None:
-            reached, work = self._reached(paths, _Side.NOTHING)
+            reached, work = self._reachable(paths, _Side.NOTHING)
             paths.is_end = any(self._program[at].op is Op.END for at in reached)
             yield work
         return paths.is_end
@@ -116,12 +116,12 @@ class Matcher:
             self.kept_size += len(steps) + 1
         return paths
 
-    def _followed(self, paths: _Paths, character: str) -> tuple[_Paths, int]:
+    def _follow(self, paths: _Paths, character: str) -> tuple[_Paths, int]:
         """Where the paths stand after this character, and how much work that was."""
         program = self._program
         accepted: dict[int, bool] = {}
         steps: set[int] = set()
-        reached, work = self._reached(paths, _side(character))
+        reached, work = self._reachable(paths, _side(character))
         for at in reached:
             accepts = program[at].accepts
             if isinstance(accepts, CharClass):
@@ -138,7 +138,7 @@ class Matcher:
         self.kept_size += 1
         return following, work
 
-    def _reached(self, paths: _Paths, behind: _Side) -> tuple[list[int], int]:
+    def _reachable(self, paths: _Paths, behind: _Side) -> tuple[list[int], int]:
         """The steps that accept a character, or the end, and how many lead there without one."""
         program, before = self._program, paths.before
         reached: list[int] = []
@@ -159,7 +159,7 @@ class Matcher:
         return reached, len(seen)
 
 
-def captured(program: Program, group_count: int, text: str) -> Sequence[str] | None:
+def capture(program: Program, group_count: int, text: str) -> Sequence[str] | None:
     """What each group captures of a text that is accepted whole, "" for one without a part."""
     sides = [_Side.NOTHING, *map(_side, text), _Side.NOTHING]
     tried: set[int] = set()

@@ -17,9 +17,9 @@ from .program import (
     Program,
     Step,
     TooLargeError,
-    checked,
+    check_size,
     either,
-    repeated,
+    repeat,
 )
 
 DEPTH_MAX = 1000
@@ -51,7 +51,7 @@ class _Group:
     def add(self, program: Program) -> None:
         self.items.append(program)
         self.size += len(program)
-        checked(self.size)
+        check_size(self.size)
 
     def end_branch(self) -> None:
         self.branches.append([step for item in self.items for step in item])
@@ -104,7 +104,7 @@ class Parser(Escapes):
             case "*" | "+" | "?" | "{":
                 self._repeat(character, was_repeated)
             case "\\":
-                self._escaped()
+                self._escape()
             case _:
                 self._add_literal(character)
 
@@ -124,7 +124,7 @@ class Parser(Escapes):
     def _add_literal(self, character: str) -> None:
         self._add(literal(character, in_any_case=self._flags.i))
 
-    def _escaped(self) -> None:
+    def _escape(self) -> None:
         ahead = self._text[self._at : self._at + 1]
         if ahead in _PLACES:
             self._at += 1
@@ -202,7 +202,7 @@ class Parser(Escapes):
     # Repetitions.
 
     def _repeat(self, sign: str, was_repeated: bool) -> None:
-        times = self._counted() if sign == "{" else _SIGNS[sign]
+        times = self._bounds() if sign == "{" else _SIGNS[sign]
         if times is None:
             self._add_literal(sign)
             # RE2/J takes it for a repetition here: none may follow.
@@ -219,10 +219,10 @@ class Parser(Escapes):
             raise SyntaxRefusedError("missing argument to repetition operator")
         item = group.items.pop()
         group.size -= len(item)
-        self._add_made(repeated(item, *times, is_greedy=is_greedy))
+        self._add_made(repeat(item, *times, is_greedy=is_greedy))
         self._is_repeated = True
 
-    def _counted(self) -> tuple[int, int] | None:
+    def _bounds(self) -> tuple[int, int] | None:
         """The two bounds of `{2,5}`, of which `{` is read; None, and no more is read, if none."""
         match = _TIMES.match(self._text, self._at)
         if match is None or (match[3] and not match[2]):

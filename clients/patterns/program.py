@@ -60,7 +60,7 @@ class TooLargeError(Exception):
     """The program would have more than STEPS_MAX steps, or take too long to make."""
 
 
-def checked(size: int) -> None:
+def check_size(size: int) -> None:
     """Raises TooLargeError."""
     if size > STEPS_MAX:
         raise TooLargeError
@@ -74,10 +74,10 @@ def _fork(first: int, second: int, *, is_greedy: bool) -> Step:
     )
 
 
-def repeated(program: Program, least: int, most: int, *, is_greedy: bool) -> Program:
+def repeat(program: Program, least: int, most: int, *, is_greedy: bool) -> Program:
     """The program from `least` to `most` times; UNBOUNDED is no bound. Raises TooLargeError."""
     size = len(program)
-    checked((size + 1) * max(least, most) + 2)
+    check_size((size + 1) * max(least, most) + 2)
     if most == UNBOUNDED and least == 0:
         fork = _fork(1, size + 2, is_greedy=is_greedy)
         return [fork, *program, Step(Op.JUMP, first=-size - 1)]
@@ -93,9 +93,9 @@ def repeated(program: Program, least: int, most: int, *, is_greedy: bool) -> Pro
 
 def either(branches: list[Program]) -> Program:
     """One of the programs, the first ones preferred. Raises TooLargeError."""
-    merged = _merged(branches)
+    merged = _merge(branches)
     size = sum(len(each) + 2 for each in merged) - 2
-    checked(size)
+    check_size(size)
     joined: Program = []
     for each in merged[:-1]:
         joined.append(Step(Op.FORK, first=1, second=len(each) + 2))
@@ -104,7 +104,7 @@ def either(branches: list[Program]) -> Program:
     return joined + merged[-1]
 
 
-def _merged(branches: list[Program]) -> list[Program]:
+def _merge(branches: list[Program]) -> list[Program]:
     """Neighbours that accept one character each become one class."""
     merged: list[Program] = []
     singles: list[CharClass | str] = []
@@ -113,17 +113,17 @@ def _merged(branches: list[Program]) -> list[Program]:
             singles.append(each[0].accepts)
             continue
         if singles:
-            merged.append([Step(Op.CHARACTER, _united(singles))])
+            merged.append([Step(Op.CHARACTER, _union(singles))])
             singles = []
         merged.append(each)
     return merged[:-1]
 
 
-def _united(accepted: list[CharClass | str]) -> CharClass | str:
+def _union(accepted: list[CharClass | str]) -> CharClass | str:
     characters = frozenset(each for each in accepted if isinstance(each, str))
     classes = [each for each in accepted if isinstance(each, CharClass)]
     if not classes and len(characters) == 1:
         return next(iter(characters))
     if characters:
         classes.insert(0, CharClass([characters.__contains__]))
-    return CharClass.united(classes)
+    return CharClass.union(classes)

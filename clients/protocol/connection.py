@@ -176,10 +176,10 @@ class FrameReader:
             position += len(piece)
             if len(self._size_bytes) < _SIZE.size:
                 return None, position
-            size = self._checked(_SIZE.unpack(self._size_bytes)[0])
+            size = self._check(_SIZE.unpack(self._size_bytes)[0])
             self._size_bytes = b""
         else:
-            size = self._checked(_SIZE.unpack_from(view, position)[0])
+            size = self._check(_SIZE.unpack_from(view, position)[0])
             position += _SIZE.size
         end = position + size
         if end <= len(view):
@@ -222,7 +222,7 @@ class FrameReader:
     def received(self, count: int) -> memoryview | None:
         """Accept `count` bytes received into `space()`; returns the frame if it is complete."""
         self._received += count
-        return self._completed()
+        return self._complete()
 
     def release(self) -> None:
         """Return the buffer of the last frame that arrived in pieces for reuse."""
@@ -230,10 +230,10 @@ class FrameReader:
             self.buffers.give_back(self._frame_buffer)
             self._frame_buffer = None
 
-    def _checked(self, size: int) -> int:
+    def _check(self, size: int) -> int:
         if not 0 <= size <= self.max_bytes:
-            sentence = f"A frame of {size} bytes; the limit is {self.max_bytes}"
-            raise ProtocolError(sentence + _other_protocol(_SIZE.pack(size)))
+            message = f"A frame of {size} bytes; the limit is {self.max_bytes}"
+            raise ProtocolError(message + _other_protocol(_SIZE.pack(size)))
         return size
 
     def _continue(self, view: memoryview, position: int) -> tuple[memoryview | None, int]:
@@ -243,7 +243,7 @@ class FrameReader:
         self._reserve(end)
         self._buffer[self._received : end] = piece
         self._received = end
-        return self._completed(), position + len(piece)
+        return self._complete(), position + len(piece)
 
     def _reserve(self, needed: int) -> None:
         """Make the buffer large enough for `needed` bytes, with room for more to come."""
@@ -270,7 +270,7 @@ class FrameReader:
             spare = buffers.take(self._size, reused) or buffers.take(capacity, earned)
         return bytearray(capacity) if spare is None else spare
 
-    def _completed(self) -> memoryview | None:
+    def _complete(self) -> memoryview | None:
         if self._buffer is None or self._received < self._size:
             return None
         frame = memoryview(self._buffer)[: self._size]

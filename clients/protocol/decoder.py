@@ -58,13 +58,13 @@ def _misfit(name: str) -> ProtocolError:
     return ProtocolError(f"The tagged field {name} does not have its announced size")
 
 
-def _cut(message: str) -> ProtocolError:
+def _cut_error(message: str) -> ProtocolError:
     return ProtocolError(f"{message} is truncated")
 
 
 _NAMESPACE: dict[str, object] = {
     "PastTheEnd": (StructError, IndexError),
-    "cut": _cut,
+    "cut": _cut_error,
     "new": object.__new__,
     "null": _null,
     "short": _short,

@@ -27,7 +27,8 @@ class TooManyElementsError(ProtocolError):
 
 @cache
 def big_endian(letters: str) -> Format:
-    """The compiled format of these struct letters, without padding; shared by all codecs."""
+    """The compiled format of these struct format characters, without padding; shared by all
+    codecs."""
     return Format(">" + letters)
 
 

@@ -9,7 +9,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_NAMES = 3
 
 
-def is_software_named_well(request: ApiVersionsRequest, version: int) -> bool:
+def is_software_name_valid(request: ApiVersionsRequest, version: int) -> bool:
     """Whether both are as KIP-511 demands, or the request's version has none."""
     return version < _FIRST_VERSION_WITH_NAMES or bool(
         _SOFTWARE.fullmatch(request.client_software_name)

@@ -31,7 +31,7 @@ OFFSET_LENGTH_AND_LEADER_EPOCH = Struct(">qii")
 OFFSET_LENGTH_AND_DELTA = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: what a walk over batches needs."""
 OFFSET_LENGTH_MAGIC_AND_DELTA = Struct(">qi4xb6xi")
-"""The same fields and the magic number, to tell a batch from other bytes."""
+"""The same fields and the magic number, which distinguishes a batch from other bytes."""
 OFFSET_LENGTH_EPOCH_AND_DELTA = Struct(">qii7xi")
 OFFSET_LENGTH_MAGIC_CRC_AND_DELTA = Struct(">qi4xBI2xi")
 OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP = Struct(">qi11xi8xq")

@@ -200,8 +200,6 @@ class RecordWalk:
         else:
             self.has_later = True
 
-    # -- Runs of records of the same shape ----------------------------------------------------
-
     def _pass_run(self, at: int, index: int, places: tuple[int, ...]) -> tuple[int, int]:
         """Skip sound records like the one before `at`; returns their number and where they end.
 

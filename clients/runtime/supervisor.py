@@ -29,7 +29,7 @@ from .backoff import Backoff
 _log = logging.getLogger(__name__)
 
 _STREAKS_MAX = 10_000
-_OF_THE_MACHINE = frozenset(
+_MACHINE_ERRORS = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 )
 _BACKOFF = Backoff(1_000, 60_000)
@@ -70,7 +70,7 @@ class Supervisor:
         """End the streak of failures, if there is one."""
         # `_streaks` is nearly always empty, so a success costs one test.
         if self._streaks and self._streaks.pop(key := (loop, str(subject)), 0):
-            _log.info("%s works again", _described(key))
+            _log.info("%s works again", _describe(key))
 
     def on_failure(self, loop: str, subject: object, error: Exception) -> None:
         """Count a failure, and log it if it begins a streak or doubles one."""
@@ -81,17 +81,17 @@ class Supervisor:
         self._streaks[key] = failures
         self.failures[key[0]] += 1
         if failures == 1 and is_answer_of_system(error):
-            _log.error("%s failed: %s", _described(key), error)
+            _log.error("%s failed: %s", _describe(key), error)
         elif failures == 1:
             _log.error(
                 "%s failed with an internal error; other tasks continue",
-                _described(key),
+                _describe(key),
                 exc_info=error,
             )
         elif failures & (failures - 1) == 0:
             _log.error(
                 "%s has failed %d times in a row: %s: %s",
-                _described(key),
+                _describe(key),
                 failures,
                 type(error).__name__,
                 error,
@@ -99,7 +99,7 @@ class Supervisor:
 
 
 class Attempt:
-    """One turn of a loop with one subject. After the turn, `has_failed` tells its outcome."""
+    """One turn of a loop with one subject. After the turn, `has_failed` is its outcome."""
 
     __slots__ = ("_loop", "_subject", "_supervisor", "has_failed")
 
@@ -132,9 +132,9 @@ def is_answer_of_system(error: Exception) -> bool:
     """Whether the system caused the failure, so that the error needs no traceback in the log."""
     if isinstance(error, KafkaError):
         return error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
+    return isinstance(error, OSError) and error.errno in _MACHINE_ERRORS
 
 
-def _described(key: tuple[str, str]) -> str:
+def _describe(key: tuple[str, str]) -> str:
     loop, subject = key
     return f"{loop} of {subject}" if subject else loop

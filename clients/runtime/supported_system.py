@@ -2,9 +2,9 @@
 
 import sys
 
-_SENTENCE = "tierlog runs on Linux and macOS: on Windows, install and run it in WSL"
+_MESSAGE = "tierlog runs on Linux and macOS: on Windows, install and run it in WSL"
 
 
 def refusal() -> str | None:
     """Why tierlog cannot run on this system, and what to do; None if it can."""
-    return _SENTENCE if sys.platform == "win32" else None
+    return _MESSAGE if sys.platform == "win32" else None

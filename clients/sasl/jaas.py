@@ -5,7 +5,7 @@
 A class name, a control flag, ``key=value`` options with bare or quoted values, and a semicolon.
 Comments are those of Java. A class is not loaded: its last part names one of three modules, and
 every other one is refused, because login modules that open JNDI or LDAP were a way to run code
-(CVE-2023-25194). Error sentences never hold a value.
+(CVE-2023-25194). Error messages never contain a value.
 """
 
 import re
@@ -53,21 +53,21 @@ class JaasEntry(NamedTuple):
 def parse_jaas(value: str) -> JaasEntry:
     """Parse a value with exactly one login module. Raises KafkaError(INVALID_CONFIG)."""
     if len(value) > _VALUE_MAX:
-        raise _refuse("it is longer than 1 MiB")
+        raise _refusal("it is longer than 1 MiB")
     tokens = list(_tokens(value))
     if not tokens:
-        raise _refuse("it names no login module")
+        raise _refusal("it names no login module")
     is_bare, module = tokens[0]
     if not is_bare or len(tokens) < 2 or tokens[1] == (True, ";"):
-        raise _refuse("a login module needs a control flag, such as `required`")
+        raise _refusal("a login module needs a control flag, such as `required`")
     flag = tokens[1][1].upper()
     if flag not in _FLAGS:
-        raise _refuse("the control flag is none of required, requisite, sufficient and optional")
+        raise _refusal("the control flag is none of required, requisite, sufficient and optional")
     end = tokens.index((True, ";")) if (True, ";") in tokens else -1
     if end < 0:
-        raise _refuse("it does not end with a semicolon")
+        raise _refusal("it does not end with a semicolon")
     if end < len(tokens) - 1:
-        raise _refuse("it names more than one login module")
+        raise _refusal("it names more than one login module")
     return JaasEntry(_module(module), _options(tokens[2:end]))
 
 
@@ -79,7 +79,7 @@ def _module(class_name: str) -> LoginModule:
         is_class = name.isidentifier() and name.endswith("Module")
         shown = name if is_class else "its class"
         names = ", ".join(each.value for each in LoginModule)
-        raise _refuse(f"{shown} is not supported; the login modules are {names}") from None
+        raise _refusal(f"{shown} is not supported; the login modules are {names}") from None
 
 
 def _options(tokens: list[tuple[bool, str]]) -> Mapping[str, Secret]:
@@ -87,11 +87,13 @@ def _options(tokens: list[tuple[bool, str]]) -> Mapping[str, Secret]:
     for begin in range(0, len(tokens), 3):
         option = tokens[begin : begin + 3]
         if len(option) < 3 or option[1] != (True, "=") or option[2] == (True, "="):
-            raise _refuse("each option is written key=value; quote a value that is no single word")
+            raise _refusal(
+                "each option is written key=value; quote a value that is not a single word"
+            )
         name = option[0][1]
         if name in options:
             # Java uses the last one, which may be the password that should have gone.
-            raise _refuse("an option is set twice")
+            raise _refusal("an option is set twice")
         options[name] = Secret(option[2][1])
     return options
 
@@ -102,7 +104,7 @@ def _tokens(text: str) -> Iterator[tuple[bool, str]]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _refuse(f"character {position + 1} is not understood: is a quote missing?")
+            raise _refusal(f"character {position + 1} is not understood: is a quote missing?")
         position = match.end()
         kind = match.lastgroup
         if kind in ("double", "single"):
@@ -118,5 +120,5 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPED.get(escaped, escaped)
 
 
-def _refuse(why: str) -> KafkaError:
+def _refusal(why: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_CONFIG, f"sasl.jaas.config cannot be read: {why}.")

@@ -46,8 +46,8 @@ class ScramMechanism(NamedTuple):
 SCRAM_SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256")
 SCRAM_SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512")
 
-SCRAM_BY_NAME = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
-SCRAM_BY_CODE = {each.code: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
+SCRAM_BY_NAME = {mechanism.name: mechanism for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512)}
+SCRAM_BY_CODE = {mechanism.code: mechanism for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512)}
 
 
 class ScramCredential(NamedTuple):

@@ -4,8 +4,8 @@
     client: c=biws,r=nonce+theirs,p=proof     server: v=signature
 
 Neither side shows the password. The server's signature proves that it has the user's credential:
-without it, whoever answers at the address could pose as the broker. What is signed is made of the
-bytes that arrived.
+without it, any server at the address could pose as the broker. What is signed is made of the bytes
+that arrived.
 """
 
 import base64
@@ -40,8 +40,8 @@ _SERVER_FINAL = re.compile(r"v=(?P<signature>[A-Za-z0-9+/=]+)(?:,[A-Za-z]+=[^,\0
 _NONCE_BYTES = 24
 
 
-def _fail(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, sentence)
+def _failure(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
 
 
 class ScramLogin:
@@ -95,11 +95,11 @@ class ScramProof:
     def answer(self, challenge: bytes, /) -> bytes | None:
         """See `ClientExchange`."""
         if len(challenge) > MESSAGE_BYTES_MAX:
-            raise _fail(f"the broker's message is longer than {MESSAGE_BYTES_MAX} bytes")
+            raise _failure(f"the broker's message is longer than {MESSAGE_BYTES_MAX} bytes")
         try:
             message = challenge.decode()
         except UnicodeDecodeError:
-            raise _fail("the broker's message is not UTF-8") from None
+            raise _failure("the broker's message is not UTF-8") from None
         if not self._signature:
             return self._prove(message)
         self._verify(message)
@@ -108,22 +108,22 @@ class ScramProof:
     def _prove(self, message: str) -> bytes:
         match = _SERVER_FIRST.fullmatch(message)
         if match is None:
-            raise _fail("the broker's first message of SCRAM is malformed")
+            raise _failure("the broker's first message of SCRAM is malformed")
         nonce = match["nonce"]
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            # Whoever repeats an old exchange has another nonce.
-            raise _fail("the broker's nonce does not continue the client's")
+            # A replayed exchange has another nonce.
+            raise _failure("the broker's nonce does not continue the client's")
         iterations = int(match["iterations"])
         if not CREDENTIAL_ITERATIONS_MIN <= iterations <= CREDENTIAL_ITERATIONS_MAX:
             # Fewer make the password easy to guess, more would hold up this process.
-            raise _fail(
+            raise _failure(
                 f"the broker asks for {iterations} iterations; between"
                 f" {CREDENTIAL_ITERATIONS_MIN} and {CREDENTIAL_ITERATIONS_MAX} are accepted"
             )
         try:
             salt = decode64(match["salt"])
         except ValueError:
-            raise _fail("the broker's salt is malformed") from None
+            raise _failure("the broker's salt is malformed") from None
         unproven = f"c=biws,r={nonce}"
         signed = f"{self._bare},{message},{unproven}".encode()
         salted = self._salted(salt, iterations)
@@ -135,10 +135,12 @@ class ScramProof:
     def _verify(self, message: str) -> None:
         match = _SERVER_FINAL.fullmatch(message)
         if match is None:
-            raise _fail("the broker's final message of SCRAM is malformed")
+            raise _failure("the broker's final message of SCRAM is malformed")
         try:
             signature = decode64(match["signature"])
         except ValueError:
-            raise _fail("the broker's signature is malformed") from None
+            raise _failure("the broker's signature is malformed") from None
         if not hmac.compare_digest(signature, self._signature):
-            raise _fail("the broker does not know the user's password: it is not the right broker")
+            raise _failure(
+                "the broker does not know the user's password: it is not the right broker"
+            )

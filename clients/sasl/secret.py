@@ -7,22 +7,22 @@ from typing import Final, NoReturn
 _STARS: Final = "********"
 _IN_NO_WORD_BY_CHANCE = 8
 """Characters of a secret that stand in no longer word by chance."""
-_OF_A_WORD = r"[\w-]"
-_WORD_BEGINS = rf"(?:(?<!{_OF_A_WORD})|(?<=%[0-9A-Fa-f]{{2}})|(?<=\\[abfnrtv]))"
+_WORD_CHARACTER = r"[\w-]"
+_WORD_BEGINS = rf"(?:(?<!{_WORD_CHARACTER})|(?<=%[0-9A-Fa-f]{{2}})|(?<=\\[abfnrtv]))"
 """Also behind `%3D` of an address and `\\n` of a repr, which end in letters."""
 
 
-def hidden(text: str, secret: str, shown: str = "***") -> str:
+def mask(text: str, secret: str, shown: str = "***") -> str:
     """The text with `shown` in place of the secret.
 
     A short one, such as the `test` of an emulator, is hidden where it is a word of its own: in
-    longer words, such as the bucket `test-data`, it tells nothing, and its stars would tell that
-    they hide it. An end of it that is no letter needs no end of a word.
+    longer words, such as the bucket `test-data`, it reveals nothing, but its stars would show that
+    it is the secret. An end that is not a letter needs no word boundary.
     """
     if len(secret) >= _IN_NO_WORD_BY_CHANCE:
         return text.replace(secret, shown)
-    begin = _WORD_BEGINS if re.match(_OF_A_WORD, secret) else ""
-    end = f"(?!{_OF_A_WORD})" if re.match(_OF_A_WORD, secret[-1]) else ""
+    begin = _WORD_BEGINS if re.match(_WORD_CHARACTER, secret) else ""
+    end = f"(?!{_WORD_CHARACTER})" if re.match(_WORD_CHARACTER, secret[-1]) else ""
     return re.sub(f"{begin}{re.escape(secret)}{end}", lambda _: shown, text)
 
 

@@ -37,8 +37,10 @@ def check_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode | Pa
         return _allow_all
 
     def check(topic_id: Uuid, partition: int) -> ErrorCode:
-        held = member.held
-        since = held.assigned.get((topic_id, partition), held.revoking.get((topic_id, partition)))
+        current = member.current
+        since = current.assigned.get(
+            (topic_id, partition), current.revoking.get((topic_id, partition))
+        )
         return stale_epoch(member) if since is None or epoch < since else ErrorCode.NONE
 
     return check

@@ -55,7 +55,10 @@ def read_subscription(data: bytes, image: ClusterImage) -> EmbeddedSubscription:
     parsed, _ = decode(ConsumerProtocolSubscription, version_of(data), view, _VERSION.size)
     return EmbeddedSubscription(
         tuple(sorted(set(parsed.topics))),
-        _partitions(((each.topic, each.partitions) for each in parsed.owned_partitions), image),
+        _partitions(
+            ((partition.topic, partition.partitions) for partition in parsed.owned_partitions),
+            image,
+        ),
         parsed.rack_id or None,
     )
 
@@ -69,7 +72,7 @@ def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes
         return NOTHING, b""
     view = memoryview(data)
     parsed, _ = decode(ConsumerProtocolAssignment, version_of(data), view, _VERSION.size)
-    assigned = ((each.topic, each.partitions) for each in parsed.assigned_partitions)
+    assigned = ((partition.topic, partition.partitions) for partition in parsed.assigned_partitions)
     return _partitions(assigned, image), bytes(parsed.user_data or b"")
 
 

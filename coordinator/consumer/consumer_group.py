@@ -37,8 +37,8 @@ from .consumer_records import (
     TargetMemberEntry,
     TargetMetadataEntry,
 )
-from .reconciliation import Held
-from .topic_partitions import NOTHING, NOTHING_HELD, Partition, Partitions
+from .reconciliation import CurrentAssignment
+from .topic_partitions import NO_PARTITIONS, NOTHING, Partition, Partitions
 
 LEAVE_GROUP_EPOCH = -1
 """The epoch of a member that leaves, or that has a tombstone for its current assignment."""
@@ -66,11 +66,11 @@ class ConsumerGroupMember(NamedTuple):
 
     member_id: str
     metadata: MemberValue = MemberValue()
-    held: Held = Held()
+    current: CurrentAssignment = CurrentAssignment()
 
     @property
     def epoch(self) -> int:
-        return self.held.epoch
+        return self.current.epoch
 
     @property
     def instance_id(self) -> str | None:
@@ -132,7 +132,7 @@ class ConsumerGroup:
                 else:
                     self.targets[member_id] = value
             case CurrentAssignmentEntry(member_id=member_id, value=value):
-                self._apply_held(member_id, value)
+                self._apply_current_assignment(member_id, value)
             case RegexEntry(regex=regex, value=value):
                 if value is None:
                     self.regexes.pop(regex, None)
@@ -159,30 +159,32 @@ class ConsumerGroup:
             self._release(member_id, previous)
             return
         member = ConsumerGroupMember(
-            member_id, value, Held() if previous is None else previous.held
+            member_id, value, CurrentAssignment() if previous is None else previous.current
         )
         self.members[member_id] = member
         self._count(member, 1)
         if value.instance_id is not None:
             self.static_members[value.instance_id] = member_id
 
-    def _apply_held(self, member_id: str, value: Held | None) -> None:
+    def _apply_current_assignment(self, member_id: str, value: CurrentAssignment | None) -> None:
         previous = self.members.get(member_id)
         self._release(member_id, previous)
         if value is None:
             if previous is not None:
-                left = Held(LEAVE_GROUP_EPOCH, LEAVE_GROUP_EPOCH, previous.held.state)
-                self.members[member_id] = previous._replace(held=left)
+                left = CurrentAssignment(
+                    LEAVE_GROUP_EPOCH, LEAVE_GROUP_EPOCH, previous.current.state
+                )
+                self.members[member_id] = previous._replace(current=left)
             return
         member = previous or ConsumerGroupMember(member_id)
-        self.members[member_id] = member._replace(held=value)
+        self.members[member_id] = member._replace(current=value)
         for partition in (*value.assigned, *value.revoking):
             self._holders[partition] = member_id
 
     def _release(self, member_id: str, member: ConsumerGroupMember | None) -> None:
         """Free the member's partitions, except those that another member holds by now."""
         if member is not None:
-            for partition in (*member.held.assigned, *member.held.revoking):
+            for partition in (*member.current.assigned, *member.current.revoking):
                 if self._holders.get(partition) == member_id:
                     del self._holders[partition]
 
@@ -201,7 +203,7 @@ class ConsumerGroup:
         if self.epoch > self.target_epoch:
             return ConsumerGroupState.ASSIGNING
         for member in self.members.values():
-            if not member.held.is_reconciled_to(self.target_epoch):
+            if not member.current.is_reconciled_to(self.target_epoch):
                 return ConsumerGroupState.RECONCILING
         return ConsumerGroupState.STABLE
 
@@ -306,27 +308,29 @@ class ConsumerGroup:
         `renamed` maps the ids of members that have just been replaced to the new ids.
         """
         group_id, names = self.group_id, renamed or {}
-        members = [names.get(each, each) for each in self.members]
-        targets = [names.get(each, each) for each in self.targets]
+        members = [names.get(member, member) for member in self.members]
+        targets = [names.get(target, target) for target in self.targets]
         entries: list[ConsumerGroupEntry] = []
-        entries += [CurrentAssignmentEntry(group_id, each, None) for each in members]
-        entries += [TargetMemberEntry(group_id, each, None) for each in targets]
+        entries += [CurrentAssignmentEntry(group_id, member, None) for member in members]
+        entries += [TargetMemberEntry(group_id, target, None) for target in targets]
         entries.append(TargetMetadataEntry(group_id, None))
-        entries += [MemberEntry(group_id, each, None) for each in members]
-        entries += [RegexEntry(group_id, each, None) for each in self.regexes]
+        entries += [MemberEntry(group_id, member, None) for member in members]
+        entries += [RegexEntry(group_id, regex, None) for regex in self.regexes]
         entries.append(PartitionMetadataEntry(group_id, True))
         entries.append(GroupMetadataEntry(group_id, None))
         return entries
 
 
-def departed(held: Held) -> Held:
+def assignment_after_leave(current: CurrentAssignment) -> CurrentAssignment:
     """The current assignment of a static member that has left and may come back.
 
     It keeps the assigned partitions, but not those being revoked. The assignment epochs become 0,
     so that its replacement, which starts at epoch 0, may commit for all partitions.
     """
-    assigned = dict.fromkeys(held.assigned, 0)
-    return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NOTHING_HELD)
+    assigned = dict.fromkeys(current.assigned, 0)
+    return current._replace(
+        epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NO_PARTITIONS
+    )
 
 
 def _add(counts: dict[str, int], key: str, difference: int) -> None:

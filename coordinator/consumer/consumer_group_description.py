@@ -53,7 +53,7 @@ def described_consumers(
             said.client_host,
             said.subscribed_topic_names,
             said.subscribed_topic_regex,
-            frozenset(member.held.assigned) | frozenset(member.held.revoking),
+            frozenset(member.current.assigned) | frozenset(member.current.revoking),
             group.targets.get(member.member_id, NOTHING),
             member.is_classic,
         )

@@ -39,7 +39,7 @@ from .consumer_records import (
 )
 from .describable import Describable
 from .metadata_hash import MetadataHashes
-from .reconciliation import Aim, Held, MemberState, reconciled
+from .reconciliation import CurrentAssignment, HeartbeatTarget, MemberState, reconcile
 from .shard_entries import ShardEntry
 from .topic_partitions import Partitions
 
@@ -125,13 +125,13 @@ class GroupUpdate:
     def replace(self, old: ConsumerGroupMember, new_member_id: str) -> ConsumerGroupMember:
         """Replace a static member that returns with a new id but keeps its assignment."""
         group_id = self.group.group_id
-        held = old.held._replace(epoch=0, previous_epoch=0)
-        member = ConsumerGroupMember(new_member_id, old.metadata, held)
+        current = old.current._replace(epoch=0, previous_epoch=0)
+        member = ConsumerGroupMember(new_member_id, old.metadata, current)
         target = self.group.target_of(old.member_id, None)
         self._remove(old)
         self.entries.append(MemberEntry(group_id, new_member_id, member.metadata))
         self.entries.append(TargetMemberEntry(group_id, new_member_id, target))
-        self.entries.append(CurrentAssignmentEntry(group_id, new_member_id, held))
+        self.entries.append(CurrentAssignmentEntry(group_id, new_member_id, current))
         return member
 
     def subscribe(
@@ -196,7 +196,7 @@ class GroupUpdate:
             return
         group = self.group
         topics = group.subscribed_topics(leaving, joining)
-        metadata_hash = self.context.hashes.of(topics, self.context.image)
+        metadata_hash = self.context.hashes.group_hash(topics, self.context.image)
         self._is_refreshed = True
         if is_due or metadata_hash != group.metadata_hash:
             self.bump(metadata_hash)
@@ -263,21 +263,23 @@ class GroupUpdate:
         owned: Partitions | None,
     ) -> ConsumerGroupMember:
         """Move the member towards its target. Raises KafkaError(FENCED_MEMBER_EPOCH)."""
-        if not subscription_changed and member.held.is_reconciled_to(target.epoch):
+        if not subscription_changed and member.current.is_reconciled_to(target.epoch):
             return member
         epoch, partitions = target
-        aim = Aim(epoch, partitions, self._topic_ids_of(member), subscription_changed, owned)
-        held = reconciled(member.held, aim, self.group.is_held)
-        if held == member.held:
+        assignment = HeartbeatTarget(
+            epoch, partitions, self._topic_ids_of(member), subscription_changed, owned
+        )
+        current = reconcile(member.current, assignment, self.group.is_held)
+        if current == member.current:
             return member
-        self.entries.append(CurrentAssignmentEntry(self.group.group_id, member.member_id, held))
+        self.entries.append(CurrentAssignmentEntry(self.group.group_id, member.member_id, current))
         if not member.is_classic:
-            self._time_revocation(member, held)
-        return member._replace(held=held)
+            self._time_revocation(member, current)
+        return member._replace(current=current)
 
-    def _time_revocation(self, member: ConsumerGroupMember, held: Held) -> None:
+    def _time_revocation(self, member: ConsumerGroupMember, current: CurrentAssignment) -> None:
         key = TimerKey(self.group.group_id, TimerKind.REBALANCE, member.member_id)
-        if held.state is MemberState.UNREVOKED_PARTITIONS:
+        if current.state is MemberState.UNREVOKED_PARTITIONS:
             self.timers.append(SetTimer(key, member.metadata.rebalance_timeout_ms))
         else:
             self.timers.append(CancelTimer(key))
@@ -296,7 +298,7 @@ class GroupUpdate:
             if regex not in remaining_regexes:
                 self.entries.append(RegexEntry(group.group_id, regex, None))
         topics = group.subscribed_topics(fenced)
-        self.bump(self.context.hashes.of(topics, self.context.image))
+        self.bump(self.context.hashes.group_hash(topics, self.context.image))
         for member in fenced:
             self.cancel_timers(member.member_id)
 

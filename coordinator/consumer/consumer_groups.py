@@ -92,7 +92,7 @@ class ConsumerGroups:
             return GroupChange()
         if key.kind is TimerKind.REBALANCE:
             # Nothing to wait for if the member has left temporarily or has revoked by now.
-            is_late = member.held.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
+            is_late = member.current.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
             if not is_late:
                 return GroupChange()
         return fence(group, (member,), context)
@@ -112,7 +112,7 @@ class ConsumerGroups:
             is_new |= (() if previous is None else previous.topics) != value.topics
             update.entries.append(RegexEntry(group_id, regex, value))
         topics = group.subscribed_topics(regexes={**group.regexes, **subscribed})
-        metadata_hash = context.hashes.of(topics, context.image)
+        metadata_hash = context.hashes.group_hash(topics, context.image)
         if is_new or metadata_hash != group.metadata_hash:
             update.bump(metadata_hash)
         return update.change()
@@ -164,7 +164,7 @@ class ConsumerGroups:
             for member_id, member in group.members.items():
                 key = TimerKey(group_id, TimerKind.SESSION, member_id)
                 timers.append(SetTimer(key, session_ms))
-                if member.held.state is MemberState.UNREVOKED_PARTITIONS:
+                if member.current.state is MemberState.UNREVOKED_PARTITIONS:
                     key = TimerKey(group_id, TimerKind.REBALANCE, member_id)
                     timers.append(SetTimer(key, member.metadata.rebalance_timeout_ms))
         return timers

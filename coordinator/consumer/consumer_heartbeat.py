@@ -15,7 +15,7 @@ from .consumer_group import (
     LEAVE_GROUP_STATIC_EPOCH,
     ConsumerGroup,
     ConsumerGroupMember,
-    departed,
+    assignment_after_leave,
 )
 from .consumer_group_update import GroupChange, GroupContext, GroupUpdate, RegexUpdate
 from .consumer_records import CurrentAssignmentEntry, MemberValue
@@ -114,8 +114,8 @@ def _refuse_empty(value: str | None, name: str) -> None:
         raise _invalid(f"{name} can't be empty.")
 
 
-def _invalid(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 def heartbeat(
@@ -136,12 +136,12 @@ def heartbeat(
     session = TimerKey(group.group_id, TimerKind.SESSION, updated.member_id)
     update.timers.append(SetTimer(session, context.settings.session_timeout_ms))
     is_asked = request.member_epoch == JOIN_EPOCH or request.is_full
-    is_changed = dict(member.held.assigned) != dict(updated.held.assigned)
+    is_changed = dict(member.current.assigned) != dict(updated.current.assigned)
     answer = HeartbeatAnswer(
         updated.member_id,
         updated.epoch,
         context.settings.heartbeat_interval_ms,
-        updated.held.assigned if is_asked or is_changed else None,
+        updated.current.assigned if is_asked or is_changed else None,
     )
     return update.change(), answer
 
@@ -242,7 +242,11 @@ def _check_epoch(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> Non
     if epoch in {JOIN_EPOCH, member.epoch}:
         return
     is_behind = epoch < member.epoch
-    if is_behind and epoch == member.held.previous_epoch and _owns_only_assigned(member, request):
+    if (
+        is_behind
+        and epoch == member.current.previous_epoch
+        and _owns_only_assigned(member, request)
+    ):
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -254,7 +258,7 @@ def _check_epoch(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> Non
 
 def _owns_only_assigned(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> bool:
     owned = request.owned
-    return owned is not None and all(each in member.held.assigned for each in owned)
+    return owned is not None and all(partition in member.current.assigned for partition in owned)
 
 
 def leave(
@@ -269,7 +273,7 @@ def leave(
     else:
         member = checked_static_member(group, request.instance_id, request.member_id)
         if request.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
-            held = departed(member.held)
-            entry = CurrentAssignmentEntry(group.group_id, member.member_id, held)
+            current = assignment_after_leave(member.current)
+            entry = CurrentAssignmentEntry(group.group_id, member.member_id, current)
             return GroupChange((entry,)), answer
     return fence(group, (member,), context), answer

@@ -40,7 +40,7 @@ from .consumer_schemas import (
     TopicPartition,
     TopicPartitions,
 )
-from .reconciliation import Held, MemberState
+from .reconciliation import CurrentAssignment, MemberState
 from .topic_partitions import Partition, PartitionEpochs, Partitions
 
 _PREFIX = struct.Struct(">h")
@@ -128,7 +128,7 @@ class CurrentAssignmentEntry(NamedTuple):
 
     group_id: str
     member_id: str
-    value: Held | None
+    value: CurrentAssignment | None
 
 
 class RegexValue(NamedTuple):
@@ -223,7 +223,7 @@ def _value_of(entry: ConsumerGroupEntry) -> Message | None:
             return ConsumerGroupTargetAssignmentMetadataValue(
                 assignment_epoch=epoch, assignment_timestamp=timestamp_ms
             )
-        case Held() as current:
+        case CurrentAssignment() as current:
             return ConsumerGroupCurrentMemberAssignmentValue(
                 member_epoch=current.epoch,
                 previous_member_epoch=current.previous_epoch,
@@ -252,14 +252,14 @@ def by_topic(partitions: Iterable[Partition]) -> dict[Uuid, list[int]]:
     return topics
 
 
-def _with_epochs(held: PartitionEpochs) -> list[TopicPartitions]:
+def _with_epochs(partition_epochs: PartitionEpochs) -> list[TopicPartitions]:
     return [
         TopicPartitions(
             topic_id=topic_id,
             partitions=numbers,
-            assignment_epochs=[held[topic_id, number] for number in numbers],
+            assignment_epochs=[partition_epochs[topic_id, number] for number in numbers],
         )
-        for topic_id, numbers in by_topic(held).items()
+        for topic_id, numbers in by_topic(partition_epochs).items()
     ]
 
 
@@ -329,7 +329,7 @@ def _read_member(key: bytes, value: bytes | None) -> MemberEntry:
         # Regular expressions are also used in record keys, and protocol names in classic groups.
         parsed.subscribed_topic_regex,
         parsed.server_assignor,
-        *(() if classic is None else (each.name for each in classic.supported_protocols)),
+        *(() if classic is None else (protocol.name for protocol in classic.supported_protocols)),
     )
     member = MemberValue(
         parsed.instance_id,
@@ -380,7 +380,7 @@ def _read_current(key: bytes, value: bytes | None) -> CurrentAssignmentEntry:
     if value is None:
         return CurrentAssignmentEntry(named.group_id, named.member_id, None)
     parsed, _ = decode(ConsumerGroupCurrentMemberAssignmentValue, 0, _body(value))
-    current = Held(
+    current = CurrentAssignment(
         parsed.member_epoch,
         parsed.previous_member_epoch,
         _STATES.get(parsed.state, MemberState.UNKNOWN),
@@ -395,14 +395,14 @@ def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Partitio
 
     The member epoch replaces a list that is missing (before 4.3) or has the wrong length.
     """
-    held: dict[Partition, int] = {}
+    partition_epochs: dict[Partition, int] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
         if epochs is None or len(epochs) != len(topic.partitions):
             epochs = [member_epoch] * len(topic.partitions)
         for partition, epoch in zip(topic.partitions, epochs, strict=True):
-            held[topic.topic_id, partition] = epoch
-    return held
+            partition_epochs[topic.topic_id, partition] = epoch
+    return partition_epochs
 
 
 def _read_regex(key: bytes, value: bytes | None) -> RegexEntry:

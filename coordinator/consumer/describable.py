@@ -1,4 +1,4 @@
-"""Which topics a client may describe, as a question to whoever knows its rights."""
+"""Which topics a client may describe, as a question to the authorizer."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias

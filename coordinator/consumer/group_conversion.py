@@ -38,7 +38,7 @@ from .consumer_records import (
     TargetMemberEntry,
     TargetMetadataEntry,
 )
-from .reconciliation import Held, MemberState
+from .reconciliation import CurrentAssignment, MemberState
 from .topic_partitions import NOTHING, Partitions
 
 _UPGRADES = frozenset({"bidirectional", "upgrade"})
@@ -62,18 +62,22 @@ def upgrade(group: ClassicGroup, context: GroupContext) -> list[ConsumerGroupEnt
     Raises KafkaError(GROUP_ID_NOT_FOUND) if the upgrade is not allowed or not possible.
     """
     _check_upgrade(group, context)
-    members = [_upgraded(group, each, context.image) for each in group.members.by_id.values()]
+    members = [_upgrade(group, each, context.image) for each in group.members.by_id.values()]
     group_id, epoch = group.group_id, group.generation
-    topics = {name for each in members for name in each.metadata.subscribed_topic_names}
-    metadata_hash = context.hashes.of(topics, context.image)
+    topics = {name for member in members for name in member.metadata.subscribed_topic_names}
+    metadata_hash = context.hashes.group_hash(topics, context.image)
     entries: list[ConsumerGroupEntry] = []
-    entries += [MemberEntry(group_id, each.member_id, each.metadata) for each in members]
+    entries += [MemberEntry(group_id, member.member_id, member.metadata) for member in members]
     entries.append(GroupMetadataEntry(group_id, GroupEpochValue(epoch, metadata_hash)))
-    entries += [TargetMemberEntry(group_id, each.member_id, each.assigned) for each in members]
+    entries += [
+        TargetMemberEntry(group_id, member.member_id, member.assigned) for member in members
+    ]
     entries.append(TargetMetadataEntry(group_id, TargetEpochValue(epoch)))
-    for each in members:
-        held = Held(epoch, epoch, MemberState.STABLE, dict.fromkeys(each.assigned, epoch))
-        entries.append(CurrentAssignmentEntry(group_id, each.member_id, held))
+    for member in members:
+        current = CurrentAssignment(
+            epoch, epoch, MemberState.STABLE, dict.fromkeys(member.assigned, epoch)
+        )
+        entries.append(CurrentAssignmentEntry(group_id, member.member_id, current))
     return entries
 
 
@@ -93,7 +97,7 @@ def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -> _UpgradedMember:
+def _upgrade(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -> _UpgradedMember:
     try:
         assigned, user_data = read_assignment(member.assignment, image)
         subscription = read_subscription(member.metadata(group.protocol_name), image)
@@ -125,7 +129,7 @@ def may_downgrade(
 ) -> bool:
     """Whether the group can become a classic one when these members leave."""
     leaving_ids = {member.member_id for member in leaving}
-    staying = [each for each in group.members.values() if each.member_id not in leaving_ids]
+    staying = [member for member in group.members.values() if member.member_id not in leaving_ids]
     return bool(staying) and _fits_classic(staying, len(staying), context)
 
 
@@ -133,7 +137,7 @@ def may_downgrade_for(
     group: ConsumerGroup, replaced: ConsumerGroupMember, context: GroupContext
 ) -> bool:
     """Whether the group can become a classic one when a classic member replaces this one."""
-    others = [each for each in group.members.values() if each is not replaced]
+    others = [member for member in group.members.values() if member is not replaced]
     return not replaced.is_classic and _fits_classic(others, len(group.members), context)
 
 
@@ -148,7 +152,9 @@ def _has_classic_protocol(members: Iterable[ConsumerGroupMember]) -> bool:
     common: set[str] | None = None
     for member in members:
         classic = member.metadata.classic
-        if classic is None or not all(_has_version(each.metadata) for each in classic.protocols):
+        if classic is None or not all(
+            _has_version(protocol.metadata) for protocol in classic.protocols
+        ):
             return False
         names = {protocol.name for protocol in classic.protocols}
         common = names if common is None else common & names
@@ -170,8 +176,10 @@ def fence(
     update = GroupUpdate(group, context)
     if may_downgrade(group, leaving, context):
         leaving_ids = {member.member_id for member in leaving}
-        staying = [each for each in group.members.values() if each.member_id not in leaving_ids]
-        targets = {each.member_id: _target(group, each.member_id) for each in staying}
+        staying = [
+            member for member in group.members.values() if member.member_id not in leaving_ids
+        ]
+        targets = {member.member_id: _target(group, member.member_id) for member in staying}
         downgrade(update, staying, targets, rebalances=True)
     else:
         update.fence(leaving)
@@ -186,8 +194,8 @@ def replace_and_downgrade(
 ) -> None:
     """Downgrade when a classic member replaces the last member of the consumer protocol."""
     group = update.group
-    staying = [each for each in group.members.values() if each is not replaced]
-    targets = {each.member_id: _target(group, each.member_id) for each in staying}
+    staying = [member for member in group.members.values() if member is not replaced]
+    targets = {member.member_id: _target(group, member.member_id) for member in staying}
     targets[joining.member_id] = _target(group, replaced.member_id)
     downgrade(update, [*staying, joining], targets, rebalances, {replaced.member_id: joining})
 
@@ -203,12 +211,12 @@ def downgrade(
     group, context = update.group, update.context
     members = GroupMembers()
     for each in staying:
-        members.add(_downgraded(each))
+        members.add(_downgrade(each))
     protocol_name = members.select_protocol()
     names = {old: member.member_id for old, member in (renamed or {}).items()}
     update.entries += group.tombstones(names)
     saved = tuple(
-        _saved(member, protocol_name, targets[member.member_id], context.image)
+        _snapshot(member, protocol_name, targets[member.member_id], context.image)
         for member in members.by_id.values()
     )
     leader = saved[0].member_id
@@ -224,7 +232,7 @@ def downgrade(
     update.entries.append(GroupEntry(group.group_id, snapshot))
     for member_id in group.members:
         update.cancel_timers(member_id)
-    protocols = {each.member_id: each.protocols for each in members.by_id.values()}
+    protocols = {member.member_id: member.protocols for member in members.by_id.values()}
     update.downgrade = Downgrade(protocols, rebalances)
 
 
@@ -232,7 +240,7 @@ def _target(group: ConsumerGroup, member_id: str) -> Partitions:
     return group.targets.get(member_id, NOTHING)
 
 
-def _downgraded(member: ConsumerGroupMember) -> ClassicMember:
+def _downgrade(member: ConsumerGroupMember) -> ClassicMember:
     said, classic = member.metadata, member.metadata.classic
     assert classic is not None, "only classic members stay in a classic group"
     return ClassicMember(
@@ -246,7 +254,7 @@ def _downgraded(member: ConsumerGroupMember) -> ClassicMember:
     )
 
 
-def _saved(
+def _snapshot(
     member: ClassicMember, protocol_name: str, target: Partitions, image: ClusterImage
 ) -> MemberSnapshot:
     subscription = member.metadata(protocol_name)

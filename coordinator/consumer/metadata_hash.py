@@ -31,30 +31,30 @@ class MetadataHashes:
     def __init__(self) -> None:
         self._topics: dict[str, tuple[TopicImage, int]] = {}
 
-    def of(self, topics: Iterable[str], image: ClusterImage) -> int:
+    def group_hash(self, topics: Iterable[str], image: ClusterImage) -> int:
         """The hash of those topics that exist, as a signed 64-bit integer."""
         hashed = bytearray()
         for name in sorted(topics):
             topic = image.topics_by_name.get(name)
             if topic is not None:
-                hashed += _uint64.pack(self._of_topic(topic, image))
+                hashed += _uint64.pack(self._topic_hash(topic, image))
         if not hashed:
             return NO_TOPICS
         signed: int = _int64.unpack(_uint64.pack(xxh3_64(bytes(hashed))))[0]
         return signed
 
-    def _of_topic(self, topic: TopicImage, image: ClusterImage) -> int:
+    def _topic_hash(self, topic: TopicImage, image: ClusterImage) -> int:
         cached = self._topics.get(topic.name)
         if cached is not None and cached[0] is topic:
             return cached[1]
         if len(self._topics) >= _REMEMBERED_TOPICS:
             self._topics.clear()
-        topic_hash = xxh3_64(_described(topic, image))
+        topic_hash = xxh3_64(_encode_topic(topic, image))
         self._topics[topic.name] = (topic, topic_hash)
         return topic_hash
 
 
-def _described(topic: TopicImage, image: ClusterImage) -> bytes:
+def _encode_topic(topic: TopicImage, image: ClusterImage) -> bytes:
     high, low = _id_halves.unpack(topic.topic_id)
     count = len(topic.partitions)
     parts = [_MAGIC, _uint64.pack(high), _uint64.pack(low), _string(topic.name), _int32.pack(count)]

@@ -3,14 +3,19 @@
 The group's target assignment has an epoch. Each member moves towards it at its own pace, heartbeat
 by heartbeat:
 
-    STABLE ──target moved──> UNREVOKED_PARTITIONS ──given up──┐
-      ^  └──nothing to give up────────────────────────────────┤
+    STABLE ──target moved──> UNREVOKED_PARTITIONS ──revoked───┐
+      ^  └──nothing to revoke─────────────────────────────────┤
       │                                                       v
       └────────all of the target is free──────── UNRELEASED_PARTITIONS
 
-A member that must revoke partitions stays at its epoch until it no longer reports them; then it
-moves to the target's epoch and takes the free partitions. A partition that another member holds,
-assigned or being revoked, is not free. Invariant: no two members ever hold the same partition.
+A member that must revoke partitions keeps its epoch until its heartbeats no longer list them as
+owned; then it moves to the target's epoch and takes the free partitions. A partition that another
+member holds, whether assigned to it or being revoked, is not free. Invariant: no two members ever
+hold the same partition.
+
+If the target moves, a member in UNRELEASED_PARTITIONS returns to UNREVOKED_PARTITIONS when it must
+revoke again. A member with nothing to revoke whose target is all free is STABLE in the same
+heartbeat.
 
 When a member unsubscribes from a topic, it must revoke the topic's partitions at once, before there
 is a new target assignment. Based on Kafka's CurrentAssignmentBuilder.
@@ -22,7 +27,7 @@ from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
-from .topic_partitions import NOTHING_HELD, Partition, PartitionEpochs, Partitions
+from .topic_partitions import NO_PARTITIONS, Partition, PartitionEpochs, Partitions
 
 
 class MemberState(IntEnum):
@@ -35,24 +40,24 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class Held(NamedTuple):
+class CurrentAssignment(NamedTuple):
     """A member's current assignment: the value of `ConsumerGroupCurrentMemberAssignment`."""
 
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: PartitionEpochs = NOTHING_HELD
-    revoking: PartitionEpochs = NOTHING_HELD
+    assigned: PartitionEpochs = NO_PARTITIONS
+    revoking: PartitionEpochs = NO_PARTITIONS
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
 
-class Aim(NamedTuple):
+class HeartbeatTarget(NamedTuple):
     """The member's target assignment, and what its heartbeat reports."""
 
     epoch: int
-    target: Partitions
+    partitions: Partitions
     # Topics that the member subscribes to and that exist.
     subscribed: frozenset[Uuid]
     subscription_changed: bool
@@ -66,10 +71,10 @@ class MemberEvent(Enum):
     The last two apply only to a member that must revoke partitions.
     """
 
-    TARGET_SAME = "the target assignment is that of its epoch"
+    TARGET_SAME = "the target assignment still has the member's epoch"
     TARGET_MOVED = "the target assignment is newer"
     STILL_OWNS = "it still owns the partitions to revoke, or does not report what it owns"
-    GAVE_UP = "it has revoked the partitions"
+    REVOKED = "it has revoked the partitions"
 
 
 class MemberReaction(Enum):
@@ -82,7 +87,7 @@ class MemberReaction(Enum):
 
 _S, _E = MemberState, MemberEvent
 
-# One row per state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP.
+# One row per state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, REVOKED.
 _ROWS: dict[MemberState, tuple[MemberReaction, MemberReaction, MemberReaction, MemberReaction]] = {
     _S.STABLE: (
         MemberReaction.STAY,
@@ -117,58 +122,84 @@ REACTIONS: dict[tuple[MemberState, MemberEvent], MemberReaction] = {
 }
 
 
-def reconciled(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Held:
+def reconcile(
+    current: CurrentAssignment, target: HeartbeatTarget, is_held: Callable[[Partition], bool]
+) -> CurrentAssignment:
     """The member's current assignment after this heartbeat.
 
     `is_held` returns whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
     """
-    reaction = REACTIONS[held.state, _event(held, aim)]
+    reaction = REACTIONS[current.state, _event(current, target)]
     if reaction is MemberReaction.ADVANCE:
-        return _advanced(held, aim, is_held)
+        return _advance(current, target, is_held)
     if reaction is MemberReaction.START_OVER:
-        if aim.owned is None or aim.owned:
+        if target.owned is None or target.owned:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. "
                 "The member must abandon all its partitions and rejoin.",
             )
-        return _advanced(held._replace(epoch=aim.epoch), aim, is_held)
-    return _without_unsubscribed(held, aim) if aim.subscription_changed else held
+        return _advance(current._replace(epoch=target.epoch), target, is_held)
+    return _without_unsubscribed(current, target) if target.subscription_changed else current
 
 
-def _event(held: Held, aim: Aim) -> MemberEvent:
-    if held.state is MemberState.UNREVOKED_PARTITIONS:
-        return _E.STILL_OWNS if _owns_any(held.revoking, aim) else _E.GAVE_UP
-    return _E.TARGET_SAME if held.epoch == aim.epoch else _E.TARGET_MOVED
+def _event(current: CurrentAssignment, target: HeartbeatTarget) -> MemberEvent:
+    if current.state is MemberState.UNREVOKED_PARTITIONS:
+        return _E.STILL_OWNS if _owns_any(current.revoking, target) else _E.REVOKED
+    return _E.TARGET_SAME if current.epoch == target.epoch else _E.TARGET_MOVED
 
 
-def _owns_any(revoking: PartitionEpochs, aim: Aim) -> bool:
+def _owns_any(revoking: PartitionEpochs, target: HeartbeatTarget) -> bool:
     """Whether the member may still own a partition being revoked. True if it does not report."""
-    return aim.owned is None or any(partition in aim.owned for partition in revoking)
+    return target.owned is None or any(partition in target.owned for partition in revoking)
 
 
-def _advanced(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Held:
-    target = {partition for partition in aim.target if partition[0] in aim.subscribed}
-    kept = {each: epoch for each, epoch in held.assigned.items() if each in target}
-    revoking = {each: epoch for each, epoch in held.assigned.items() if each not in target}
-    if revoking and _owns_any(revoking, aim):
+def _advance(
+    current: CurrentAssignment, target: HeartbeatTarget, is_held: Callable[[Partition], bool]
+) -> CurrentAssignment:
+    target_partitions = {
+        partition for partition in target.partitions if partition[0] in target.subscribed
+    }
+    kept = {
+        partition: epoch
+        for partition, epoch in current.assigned.items()
+        if partition in target_partitions
+    }
+    revoking = {
+        partition: epoch
+        for partition, epoch in current.assigned.items()
+        if partition not in target_partitions
+    }
+    if revoking and _owns_any(revoking, target):
         state = MemberState.UNREVOKED_PARTITIONS
-        return Held(held.epoch, held.epoch, state, kept, revoking)
-    missing = target.difference(kept)
+        return CurrentAssignment(current.epoch, current.epoch, state, kept, revoking)
+    missing = target_partitions.difference(kept)
     # Partitions that the member itself was revoking are free for it to take back.
-    free = {each for each in missing if each in held.revoking or not is_held(each)}
+    free = {
+        partition
+        for partition in missing
+        if partition in current.revoking or not is_held(partition)
+    }
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
-    return Held(aim.epoch, held.epoch, state, kept | dict.fromkeys(free, aim.epoch))
+    return CurrentAssignment(
+        target.epoch, current.epoch, state, kept | dict.fromkeys(free, target.epoch)
+    )
 
 
-def _without_unsubscribed(held: Held, aim: Aim) -> Held:
+def _without_unsubscribed(current: CurrentAssignment, target: HeartbeatTarget) -> CurrentAssignment:
     """Revoke partitions of unsubscribed topics at once, without waiting for a new target."""
-    kept = {each: epoch for each, epoch in held.assigned.items() if each[0] in aim.subscribed}
-    if len(kept) == len(held.assigned):
-        return held
-    unsubscribed = {each: epoch for each, epoch in held.assigned.items() if each not in kept}
-    revoking = {**held.revoking, **unsubscribed}
-    if _owns_any(revoking, aim):
+    kept = {
+        partition: epoch
+        for partition, epoch in current.assigned.items()
+        if partition[0] in target.subscribed
+    }
+    if len(kept) == len(current.assigned):
+        return current
+    unsubscribed = {
+        partition: epoch for partition, epoch in current.assigned.items() if partition not in kept
+    }
+    revoking = {**current.revoking, **unsubscribed}
+    if _owns_any(revoking, target):
         state = MemberState.UNREVOKED_PARTITIONS
-        return Held(held.epoch, held.epoch, state, kept, revoking)
-    return Held(held.epoch, held.epoch, held.state, kept, held.revoking)
+        return CurrentAssignment(current.epoch, current.epoch, state, kept, revoking)
+    return CurrentAssignment(current.epoch, current.epoch, current.state, kept, current.revoking)

@@ -19,4 +19,4 @@ PartitionEpochs: TypeAlias = Mapping[Partition, int]
 """The partitions that a member holds, each with its assignment epoch (KIP-1251)."""
 
 NOTHING: Partitions = frozenset()
-NOTHING_HELD: PartitionEpochs = MappingProxyType({})
+NO_PARTITIONS: PartitionEpochs = MappingProxyType({})

@@ -94,8 +94,10 @@ def join(group: ConsumerGroup, request: JoinRequest, context: GroupContext) -> J
 
 
 def _refuse_other_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
-    classic = [each.metadata.classic for each in group.members.values()]
-    supported = [{each.name for each in said.protocols} for said in classic if said is not None]
+    classic = [member.metadata.classic for member in group.members.values()]
+    supported = [
+        {protocol.name for protocol in said.protocols} for said in classic if said is not None
+    ]
     agrees = any(all(name in names for names in supported) for name, _ in request.protocols)
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not agrees:
         raise KafkaError(
@@ -175,7 +177,7 @@ def sync(
             f"A new rebalance is triggered in group {group.group_id} and member "
             f"{member.member_id} should rejoin to catch up.",
         )
-    assigned = frozenset(member.held.assigned)
+    assigned = frozenset(member.current.assigned)
     assignment = assignment_bytes(assigned, context.image, version_of(first.metadata))
     timers = (
         CancelTimer(TimerKey(group.group_id, TimerKind.SYNC, member.member_id)),
@@ -209,16 +211,16 @@ def heartbeat(
 
 
 def _is_revoking(member: ConsumerGroupMember) -> bool:
-    return member.held.state is MemberState.UNREVOKED_PARTITIONS
+    return member.current.state is MemberState.UNREVOKED_PARTITIONS
 
 
 def _may_have_more(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     """Whether the member waits for partitions that no other member holds any more."""
-    if member.held.state is not MemberState.UNRELEASED_PARTITIONS:
+    if member.current.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
     target = group.target_of(member.member_id, None)
     return not any(
-        group.is_held(partition) for partition in target if partition not in member.held.assigned
+        group.is_held(partition) for partition in target if partition not in member.current.assigned
     )
 
 

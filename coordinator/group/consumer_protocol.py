@@ -143,13 +143,13 @@ class ConsumerProtocol:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[HeartbeatAnswer | KafkaError] = loop.create_future()
 
-        def written(error: ErrorCode) -> None:
+        def on_written(error: ErrorCode) -> None:
             if not future.done():
                 future.set_result(KafkaError(error, "") if error else answer)
 
         if change.unresolved and request.describable is not None:
             change = change._replace(describable=request.describable)
-        self.write(shard, request.group_id, change, written)
+        self.write(shard, request.group_id, change, on_written)
         return future.result() if future.done() else future
 
     # Members of the classic protocol.
@@ -170,11 +170,11 @@ class ConsumerProtocol:
             self._carry_out(shard, [CompleteJoin(waiter, refused)])
             return
 
-        def written(error: ErrorCode) -> None:
+        def on_written(error: ErrorCode) -> None:
             answer = JoinResult(NO_MEMBER_ID, error) if error else result
             self._carry_out(shard, [CompleteJoin(waiter, answer)])
 
-        self.write(shard, request.group_id, change, written)
+        self.write(shard, request.group_id, change, on_written)
 
     def delete_empty_consumer_group(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
         """Delete an empty group of the consumer protocol that a new classic member joins.
@@ -188,12 +188,12 @@ class ConsumerProtocol:
             return ErrorCode.UNKNOWN_MEMBER_ID
         refusal = ErrorCode.NONE
 
-        def written(error: ErrorCode) -> None:
+        def on_written(error: ErrorCode) -> None:
             nonlocal refusal
             refusal = error
 
         change = GroupChange(tuple(group.tombstones()))
-        self.write(shard, request.group_id, change, written)
+        self.write(shard, request.group_id, change, on_written)
         # An appended change is applied at once, even before it is replicated.
         return refusal if request.group_id in shard.consumer_groups else ErrorCode.NONE
 
@@ -207,11 +207,11 @@ class ConsumerProtocol:
             self._carry_out(shard, [CompleteSync(waiter, SyncResult(error.code))])
             return
 
-        def written(error: ErrorCode) -> None:
+        def on_written(error: ErrorCode) -> None:
             answer = SyncResult(error) if error else result
             self._carry_out(shard, [CompleteSync(waiter, answer)])
 
-        self.write(shard, request.group_id, change, written)
+        self.write(shard, request.group_id, change, on_written)
 
     def classic_heartbeat(
         self, shard: GroupShard, group_id: str, identity: MemberIdentity, generation: int
@@ -235,11 +235,11 @@ class ConsumerProtocol:
         change, errors = classic_members.leave(group, identities, self._context(group_id))
         future: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
 
-        def written(error: ErrorCode) -> None:
+        def on_written(error: ErrorCode) -> None:
             if not future.done():
                 future.set_result((error, [] if error else errors))
 
-        self.write(shard, group_id, change, written)
+        self.write(shard, group_id, change, on_written)
         return future.result() if future.done() else future
 
     # Timers.
@@ -248,13 +248,13 @@ class ConsumerProtocol:
         """Handle a member's expired timer; if the write fails, the timer is set again."""
         change = shard.consumer_groups.expired(key, self._context(key.group_id))
 
-        def written(error: ErrorCode) -> None:
+        def on_written(error: ErrorCode) -> None:
             group = shard.consumer_groups.get(key.group_id)
             is_there = group is not None and key.member_id in group.members
             if error and is_there and self._partitions.shards.is_led(shard):
                 self._carry_out(shard, [SetTimer(key, _RETRY_BACKOFF_MS, unless_set=True)])
 
-        self.write(shard, key.group_id, change, written)
+        self.write(shard, key.group_id, change, on_written)
 
     def _drawn_member_id(self) -> str:
         return uuid_to_string(self._environment.random_uuid())
@@ -282,7 +282,7 @@ class ConsumerProtocol:
             self._partitions.writer.after_writes(shard, then)
             return
 
-        def written(outcome: Appended) -> None:
+        def on_written(outcome: Appended) -> None:
             if not outcome.error or outcome.error in MAY_SURVIVE:
                 fold()
             elif not is_folded:
@@ -291,11 +291,11 @@ class ConsumerProtocol:
                         "Group %s: a change could not be written: %s.", group_id, outcome.error.name
                     )
                 # A member that sent a request is alive, even if its change failed.
-                self._carry_out(shard, [each for each in change.timers if _is_session(each)])
+                self._carry_out(shard, [timer for timer in change.timers if _is_session(timer)])
             then(append_error_to_client(outcome.error))
 
         records = [entry_record(entry) for entry in change.entries]
-        pending = self._partitions.writer.append(shard, records, self._now_ms(), written)
+        pending = self._partitions.writer.append(shard, records, self._now_ms(), on_written)
         if pending is not None:
             # The change is in the local log, so the next request must see it.
             fold()

@@ -57,7 +57,7 @@ DEAD_GROUP = GroupDescription(GroupState.DEAD.value, "", "", ())
 """The description of a missing group, for versions without an error code for it."""
 
 
-def listed(
+def list_groups(
     shard: GroupShard, states: Iterable[str], types: Iterable[str]
 ) -> Iterable[GroupOverview]:
     """The shard's groups whose state and type match; an empty filter matches all.
@@ -82,7 +82,7 @@ def _overviews(shard: GroupShard) -> Iterable[GroupOverview]:
         yield GroupOverview(consumers.group_id, CONSUMER_PROTOCOL_TYPE, state, CONSUMER_TYPE)
 
 
-def described(group: ClassicGroup) -> GroupDescription:
+def describe(group: ClassicGroup) -> GroupDescription:
     """The description of a group."""
     stable = group.state is GroupState.STABLE
     name = group.protocol_name if stable else None
@@ -137,7 +137,7 @@ def offsets_deletion(
     if consumers is not None:
         topics = {key.topic for key in offsets}
         return _offsets_deletion(
-            shard, offsets, frozenset(each for each in topics if consumers.subscribes_to(each))
+            shard, offsets, frozenset(topic for topic in topics if consumers.subscribes_to(topic))
         )
     group = shard.groups.get(group_id)
     if group is None:

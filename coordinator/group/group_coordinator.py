@@ -53,9 +53,9 @@ from .group_admin import (
     DEAD_GROUP,
     GroupDescription,
     GroupOverview,
-    described,
+    describe,
     group_deletion,
-    listed,
+    list_groups,
     offsets_deletion,
 )
 from .group_partitions import GroupPartitions, shard_error
@@ -86,9 +86,9 @@ class GroupCoordinator:
         self.config = config
         self._environment = environment
         self._supervisor = supervisor or Supervisor(environment.random)
-        self._partitions = GroupPartitions(config, log, self._loaded, self._lost)
+        self._partitions = GroupPartitions(config, log, self._on_loaded, self._on_lost)
         self._consumers = ConsumerProtocol(config, environment, self._partitions, self._carry_out)
-        self._timers = GroupTimers(self._expired)
+        self._timers = GroupTimers(self._on_expired)
         self._joins: dict[Waiter, asyncio.Future[JoinResult]] = {}
         self._syncs: dict[Waiter, asyncio.Future[SyncResult]] = {}
         self._next_waiter: Waiter = 0
@@ -143,11 +143,11 @@ class GroupCoordinator:
         """Drop a partition that this broker no longer leads."""
         self._partitions.shards.on_resigned(partition)
 
-    def _loaded(self, shard: GroupShard) -> None:
+    def _on_loaded(self, shard: GroupShard) -> None:
         self._carry_out(shard, shard.resume(self._now_ms()))
         self._carry_out(shard, shard.consumer_groups.resume(self._consumers.settings))
 
-    def _lost(self, shard: GroupShard) -> None:
+    def _on_lost(self, shard: GroupShard) -> None:
         self._carry_out(shard, shard.unload(ErrorCode.NOT_COORDINATOR))
 
     # Requests.
@@ -257,11 +257,11 @@ class GroupCoordinator:
         under_way = self._last_commits.get(group_id) if require_stable else None
         # Wait even for a finished write: its callback, which applies the offsets, runs next.
         if under_way is None:
-            return self._fetched(group_id, topics, claim, require_stable)
+            return self._fetch(group_id, topics, claim, require_stable)
         future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
 
         def answer(_: object) -> None:
-            _settle(future, self._fetched(group_id, topics, claim, require_stable))
+            _settle(future, self._fetch(group_id, topics, claim, require_stable))
 
         under_way.add_done_callback(answer)
         return future
@@ -274,7 +274,9 @@ class GroupCoordinator:
             if shard.state is ShardState.LOADING:
                 return SHARD_ERRORS[shard.state], []
         shards = self._partitions.shards.active()
-        return ErrorCode.NONE, [each for shard in shards for each in listed(shard, states, types)]
+        return ErrorCode.NONE, [
+            group for shard in shards for group in list_groups(shard, states, types)
+        ]
 
     def describe_group(self, group_id: str) -> tuple[ErrorCode, GroupDescription]:
         """Describe a group; GROUP_ID_NOT_FOUND comes with DEAD_GROUP."""
@@ -285,7 +287,7 @@ class GroupCoordinator:
         group = shard.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND, DEAD_GROUP
-        return error, described(group)
+        return error, describe(group)
 
     def describe_consumer_group(
         self, group_id: str
@@ -307,7 +309,7 @@ class GroupCoordinator:
         if error or shard is None:
             return error
         deletion = group_deletion(shard, group_id)
-        return deletion if isinstance(deletion, ErrorCode) else self._deleted(shard, deletion)
+        return deletion if isinstance(deletion, ErrorCode) else self._delete(shard, deletion)
 
     def delete_offsets(
         self, group_id: str, offsets: Sequence[tuple[str, int]]
@@ -321,7 +323,7 @@ class GroupCoordinator:
         prepared = offsets_deletion(shard, group_id, keys)
         if isinstance(prepared, ErrorCode):
             return prepared, frozenset()
-        return self._deleted(shard, prepared.deletion), prepared.in_use
+        return self._delete(shard, prepared.deletion), prepared.in_use
 
     def new_member_id(self, prefix: str) -> str:
         """A member id: the client id or instance id and a random UUID, in Kafka's format."""
@@ -354,7 +356,7 @@ class GroupCoordinator:
 
     # Offsets.
 
-    def _fetched(
+    def _fetch(
         self,
         group_id: str,
         topics: Sequence[FetchTopic] | None,
@@ -382,13 +384,13 @@ class GroupCoordinator:
         def apply(base_offset: int) -> None:
             shard.apply_offsets(entries, base_offset, self._now_ms(), producer)
 
-        def written(outcome: Appended) -> None:
+        def on_written(outcome: Appended) -> None:
             error = append_error_to_client(outcome.error)
             if not outcome.error:
                 apply(outcome.base_offset)
             _settle(future, [refused or error for refused in prepared.errors])
 
-        pending = self._partitions.writer.append_batch(shard, prepared.batch, written, apply)
+        pending = self._partitions.writer.append_batch(shard, prepared.batch, on_written, apply)
         if pending is None:
             return future.result()
         self._last_commits[group_id] = pending
@@ -405,7 +407,7 @@ class GroupCoordinator:
                 self._write_forgotten(shard, shard.expired(self._now_ms()))
         self.start()
 
-    def _deleted(self, shard: GroupShard, deletion: Forgotten) -> ResultOrFuture[ErrorCode]:
+    def _delete(self, shard: GroupShard, deletion: Forgotten) -> ResultOrFuture[ErrorCode]:
         """Write a deletion. NONE once it is in the log."""
         if not deletion.records:
             return ErrorCode.NONE
@@ -427,7 +429,7 @@ class GroupCoordinator:
         def forget(_: int) -> None:
             shard.forget(forgotten, self._now_ms())
 
-        def written(is_last: bool, outcome: Appended) -> None:
+        def on_written(is_last: bool, outcome: Appended) -> None:
             if is_last and not outcome.error:
                 forget(outcome.base_offset)
             if then is not None and (is_last or outcome.error):
@@ -441,7 +443,7 @@ class GroupCoordinator:
                 shard,
                 records,
                 self._now_ms(),
-                partial(written, is_last),
+                partial(on_written, is_last),
                 forget if is_last else None,
             )
 
@@ -466,7 +468,7 @@ class GroupCoordinator:
     def _store(self, shard: GroupShard, store: StoreGroup) -> None:
         group_id = store.snapshot.group_id
 
-        def written(outcome: Appended) -> None:
+        def on_written(outcome: Appended) -> None:
             group = shard.groups.get(group_id)
             if not self._partitions.shards.is_led(shard):
                 return
@@ -481,7 +483,7 @@ class GroupCoordinator:
                 self._carry_out(shard, group.stored(store.sequel, error, self._now_ms()))
 
         self._partitions.writer.append(
-            shard, [group_record(store.snapshot)], self._now_ms(), written
+            shard, [group_record(store.snapshot)], self._now_ms(), on_written
         )
 
     def _park(self, waiting: dict[Waiter, asyncio.Future[T]], future: asyncio.Future[T]) -> Waiter:
@@ -489,7 +491,7 @@ class GroupCoordinator:
         waiting[self._next_waiter] = future
         return self._next_waiter
 
-    def _expired(self, key: TimerKey) -> None:
+    def _on_expired(self, key: TimerKey) -> None:
         with self._supervisor.attempt(_TIMERS, key.group_id[:_MEMBER_ID_PREFIX_MAX]):
             self._on_timer(key)
 

@@ -161,9 +161,9 @@ class GroupShard(CoordinatorShard):
             checked = check_commit(consumers, request)
             if isinstance(checked, ErrorCode):
                 return checked, []
-            for each in request.offsets:
-                error = each.error or checked(each.topic_id, each.partition)
-                if error and not each.error:
+            for offset in request.offsets:
+                error = offset.error or checked(offset.topic_id, offset.partition)
+                if error and not offset.error:
                     return error, []
             return ErrorCode.NONE, []
         group = self.groups.get(request.group_id)
@@ -204,7 +204,7 @@ class GroupShard(CoordinatorShard):
         group_ids: list[str] = []
         for group_id, group in self.groups.items():
             rule = expiry_rule(group, self._config.offsets_retention_ms, now_ms)
-            expired = [] if rule is None else self._expired(group_id, rule)
+            expired = [] if rule is None else self._expired_offsets(group_id, rule)
             offsets.extend(expired)
             if (
                 self._is_idle(group)
@@ -220,18 +220,20 @@ class GroupShard(CoordinatorShard):
         for group in self.consumer_groups.all():
             group_id = group.group_id
             rule = consumer_expiry_rule(group, self._config.offsets_retention_ms, now_ms)
-            expired = self._expired(group_id, rule)
+            expired = self._expired_offsets(group_id, rule)
             forgotten.offsets.extend(expired)
             forgotten.records.extend(offset_tombstone(key) for key in expired)
             is_idle = group.state is ConsumerGroupState.EMPTY and not self.pending.has_group(
                 group_id
             )
             if is_idle and len(expired) == len(self.offsets.keys(group_id)):
-                forgotten.records.extend(consumer_record(each) for each in group.tombstones())
+                forgotten.records.extend(
+                    consumer_record(tombstone) for tombstone in group.tombstones()
+                )
                 consumer_group_ids.append(group_id)
         return forgotten._replace(consumer_group_ids=consumer_group_ids)
 
-    def _expired(
+    def _expired_offsets(
         self, group_id: str, rule: Callable[[str, CommittedOffset], bool]
     ) -> list[OffsetKey]:
         """Offsets expired by the rule, except those with a pending transactional commit."""

@@ -45,13 +45,13 @@ def with_retries(
     """
     outcome = attempt()
     if isinstance(outcome, Coroutine):
-        return _retried(cast("Coroutine[object, object, T]", outcome), attempt, errors_of, retry)
+        return _retry(cast("Coroutine[object, object, T]", outcome), attempt, errors_of, retry)
     if retry.pause_ms(errors_of(outcome), 0) is None:
         return outcome
-    return _retried(outcome, attempt, errors_of, retry)
+    return _retry(outcome, attempt, errors_of, retry)
 
 
-async def _retried(
+async def _retry(
     outcome: Outcome[T],
     attempt: Callable[[], Outcome[T]],
     errors_of: Callable[[T], Iterable[ErrorCode]],
@@ -61,7 +61,7 @@ async def _retried(
     # The first attempt was made in the same call that returned this coroutine.
     began_s = time_s()
     while True:
-        settled = await _settled(outcome)
+        settled = await _settle(outcome)
         pause_ms = retry.pause_ms(errors_of(settled), (time_s() - began_s) * 1_000)
         if pause_ms is None:
             return settled
@@ -69,7 +69,7 @@ async def _retried(
         outcome = attempt()
 
 
-async def _settled(outcome: Outcome[T]) -> T:
+async def _settle(outcome: Outcome[T]) -> T:
     if isinstance(outcome, Coroutine):
         return await cast("Coroutine[object, object, T]", outcome)
     return outcome

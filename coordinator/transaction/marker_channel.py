@@ -77,7 +77,7 @@ class MarkerChannel:
         self, marker: Marker, partitions: Collection[TopicPartition]
     ) -> ResultOrFuture[MarkerErrors]:
         """See TransactionMarkers."""
-        if all(self._leader_of(each) == self._broker_id for each in partitions):
+        if all(self._leader_of(partition) == self._broker_id for partition in partitions):
             # The coordinator itself repeats what fails here.
             return self._local.write(marker, partitions)
         number = next(self._numbers)
@@ -153,24 +153,24 @@ class MarkerChannel:
         outcomes = [self._local.write(each.marker, each.partitions) for each in parcels]
         for parcel, outcome in zip(parcels, outcomes, strict=True):
             written = await outcome if isinstance(outcome, asyncio.Future) else outcome
-            errors |= {(parcel.number, each): error for each, error in written.items()}
+            errors |= {(parcel.number, partition): error for partition, error in written.items()}
         return errors
 
     async def _deliver_there(self, broker_id: int, parcels: Sequence[Parcel]) -> _Errors:
-        request = WriteTxnMarkersRequest(markers=[_marker(each) for each in parcels])
+        request = WriteTxnMarkersRequest(markers=[_marker(parcel) for parcel in parcels])
         try:
             response = await self._peers.request(broker_id, request, WriteTxnMarkersResponse)
         except KafkaError:
             return {}
         errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
         # A producer has one transaction at a time. Kafka's results are in no order.
-        numbers = {each.marker.producer_id: each.number for each in parcels}
+        numbers = {parcel.marker.producer_id: parcel.number for parcel in parcels}
         for result in response.markers:
             number = numbers.get(result.producer_id, -1)
             for topic in result.topics:
-                for each in topic.partitions:
-                    item = (number, TopicPartition(topic.name, each.partition_index))
-                    errors[item] = ErrorCode(each.error_code)
+                for partition in topic.partitions:
+                    item = (number, TopicPartition(topic.name, partition.partition_index))
+                    errors[item] = ErrorCode(partition.error_code)
         return errors
 
     def _settle(self, settled: Sequence[Settled]) -> None:

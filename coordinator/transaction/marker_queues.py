@@ -7,7 +7,7 @@ A marker for one partition is in one of these states:
        └──requeue── APART <── any other error, or no response
 
 Each broker has a queue and at most one request in flight. After an error the marker is set apart,
-and `requeue` looks its leader up anew: so it follows the partition, for as long as it is needed. A
+and `requeue` looks its leader up again: so it follows the partition, for as long as needed. A
 partition without a leader is set apart at once. Only this broker's own metadata can end the wait
 for a deleted partition: another broker may not have learned of a new one yet (Kafka's
 TransactionMarkerChannelManager).
@@ -92,7 +92,7 @@ class MarkerQueues:
     ) -> list[Settled]:
         """Queue a transaction's markers; its number must be new."""
         work = self._work[number] = _Work(marker, partitions)
-        return self._queue([(number, each) for each in sorted(work.remaining)])
+        return self._queue([(number, partition) for partition in sorted(work.remaining)])
 
     def drop(self, number: int) -> None:
         """Forget a transaction that is not this coordinator's any more."""

@@ -218,7 +218,7 @@ class TransactionCoordinator:
         """All coordinated ids; COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
         if any(shard.state is ShardState.LOADING for shard in self._shards.all()):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return [each for shard in self._shards.all() for each in shard.transactions]
+        return [transaction for shard in self._shards.all() for transaction in shard.transactions]
 
     def partition_of(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that an id belongs to."""
@@ -269,10 +269,10 @@ class TransactionCoordinator:
         records: Sequence[TransactionRecord],
         written: Callable[[ErrorCode], None],
     ) -> None:
-        def appended(outcome: Appended) -> None:
+        def on_appended(outcome: Appended) -> None:
             written(append_error_to_client(outcome.error))
 
-        self._writer.append(shard, records, self._now_ms(), appended)
+        self._writer.append(shard, records, self._now_ms(), on_appended)
 
     def _send_markers(self, shard: TransactionShard, decided: Transaction) -> None:
         """Send the marker to every partition that does not have it yet."""
@@ -289,18 +289,20 @@ class TransactionCoordinator:
         assert remaining is not None, "An id with a decided transaction is kept."
         outcome = self._markers.write(marker, remaining.partitions)
         if not isinstance(outcome, asyncio.Future):
-            self._marked(shard, decided, outcome)
+            self._on_marked(shard, decided, outcome)
             return
         self._unmarked[outcome] = shard
 
         def done(written: asyncio.Future[MarkerErrors]) -> None:
             self._unmarked.pop(written, None)
             if not written.cancelled():
-                self._marked(shard, decided, written.result())
+                self._on_marked(shard, decided, written.result())
 
         outcome.add_done_callback(done)
 
-    def _marked(self, shard: TransactionShard, decided: Transaction, errors: MarkerErrors) -> None:
+    def _on_marked(
+        self, shard: TransactionShard, decided: Transaction, errors: MarkerErrors
+    ) -> None:
         if not self._shards.is_led(shard):
             return
         done = [partition for partition, error in errors.items() if _is_settled(partition, error)]

@@ -89,17 +89,17 @@ class LocalMarkers:
         )
         outcome = self._replicas.append_records(request)
         if not isinstance(outcome, asyncio.Future):
-            return self._written(marker, errors, outcome)
+            return self._on_written(marker, errors, outcome)
         later: asyncio.Future[MarkerErrors] = asyncio.get_running_loop().create_future()
 
         def done(results: asyncio.Future[list[AppendEntry]]) -> None:
             if not later.done() and not results.cancelled():
-                later.set_result(self._written(marker, errors, results.result()))
+                later.set_result(self._on_written(marker, errors, results.result()))
 
         outcome.add_done_callback(done)
         return later
 
-    def _written(
+    def _on_written(
         self, marker: Marker, errors: MarkerErrors, results: list[AppendEntry]
     ) -> MarkerErrors:
         for result in results:

@@ -22,7 +22,7 @@ _NEWEST_VALUE_VERSION = 1
 _PREFIX = struct.Struct(">h")
 
 # The index is the state's number in the log. For Dead (6), a tombstone is written instead.
-_STATES = tuple(each for each in TransactionState if each is not TransactionState.DEAD)
+_STATES = tuple(state for state in TransactionState if state is not TransactionState.DEAD)
 
 
 class TransactionLogKey(Message, versions="0"):

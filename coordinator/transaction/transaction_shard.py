@@ -195,7 +195,7 @@ class TransactionShard(CoordinatorShard):
         if entry is None:
             return _UNKNOWN
         if entry.pending is not None:
-            # Before id and epoch: EndTxn may have told the producer its next ones already.
+            # Before id and epoch: EndTxn may have sent the producer its next ones already.
             return _CONCURRENT
         current = entry.current
         if current.producer_id != request.producer_id:
@@ -225,7 +225,10 @@ class TransactionShard(CoordinatorShard):
             return dict.fromkeys(request.partitions, error)
         added = entry.current.partitions
         absent = ErrorCode.TRANSACTION_ABORTABLE
-        return {each: ErrorCode.NONE if each in added else absent for each in request.partitions}
+        return {
+            partition: ErrorCode.NONE if partition in added else absent
+            for partition in request.partitions
+        }
 
     def end(self, request: Ending, take: TakeProducerId, now_ms: int) -> Transition | None:
         """Commit or abort the transaction. None if a producer id is needed first."""
@@ -334,9 +337,9 @@ class TransactionShard(CoordinatorShard):
             return []
         entry.current, entry.pending = target, None
         entry.has_failed_fence = False
-        return self._marked(entry, now_ms)
+        return self._on_marked(entry, now_ms)
 
-    def _marked(self, entry: _Entry, now_ms: int) -> list[SendMarkers]:
+    def _on_marked(self, entry: _Entry, now_ms: int) -> list[SendMarkers]:
         if entry.current.state not in _DECIDED:
             return []
         entry.pending = entry.current.completed(now_ms).state
@@ -388,7 +391,7 @@ class TransactionShard(CoordinatorShard):
                     start_ms=min(current.start_ms, now_ms),
                     last_update_ms=min(current.last_update_ms, now_ms),
                 )
-        return [send for entry in self._entries.values() for send in self._marked(entry, now_ms)]
+        return [send for entry in self._entries.values() for send in self._on_marked(entry, now_ms)]
 
 
 def _may_go_on(current: Transaction, producer_id: int, epoch: int) -> bool:

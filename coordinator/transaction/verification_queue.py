@@ -48,7 +48,9 @@ class Entry:
         if not self.answer.done():
             lost = ErrorCode.NETWORK_EXCEPTION
             partitions = self.question.addition.partitions
-            self.answer.set_result({each: errors.get(each, lost) for each in partitions})
+            self.answer.set_result(
+                {partition: errors.get(partition, lost) for partition in partitions}
+            )
 
     def refuse(self, error: ErrorCode) -> None:
         """Answer with one error for all partitions."""

@@ -18,8 +18,8 @@ DASHBOARDS = (BROKER, TIER)
 
 def write(folder: Path = HERE) -> None:
     """Write both files."""
-    for each in DASHBOARDS:
-        (folder / f"{each.uid}.json").write_text(as_json(each), encoding="utf-8")
+    for dashboard in DASHBOARDS:
+        (folder / f"{dashboard.uid}.json").write_text(as_json(dashboard), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Text is written as text, so that a plot can be searched and read at any size; it is never parsed as
 math, and matplotlib escapes it for XML. The same data always produces the same bytes.
 
-The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
+The colours are those of Okabe and Ito, which people with any colour vision can distinguish.
 Series that must not be confused differ in more than colour: in hatch, dash or position.
 """
 

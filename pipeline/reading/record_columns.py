@@ -46,6 +46,9 @@ _STEPS = 16
 """The fewest equal-sized records to pass in one step (a run). After the first failed search for a
 run, as many are passed singly."""
 
+_FEW_RECORDS = 16
+"""The headers of so few records are found one by one: a step of numpy takes longer."""
+
 
 class RecordColumns:
     """Decodes batches of one partition into the requested columns."""
@@ -258,17 +261,21 @@ def _every(at: int, size: int, count: int) -> Ints:
     return np.arange(at, at + count * size, size, dtype=np.int64)
 
 
-def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The zigzag varint at each position, and the position after it."""
+def _varints(data: Bytes, at: Ints, bits: int = 32) -> tuple[Ints, Ints]:
+    """The zigzag varint at each position, and the position after it.
+
+    Raises KafkaError: INVALID_RECORD, if one exceeds `bits`.
+    """
     byte = data[at]
     value = (byte & 0x7F).astype(np.uint64)
     after = at + 1
     more = np.flatnonzero(byte & 0x80)
     shift = 7
     while len(more):
-        if shift > 63:
-            raise _invalid("Found a varint of more than ten bytes.")
         byte = data[after[more]]
+        # The last byte that fits: what of it lies beyond, the bit that more follow included.
+        if shift + 7 > bits and (byte >> (bits - shift)).any():
+            raise _invalid(f"A variable-length integer exceeds {bits} bits.")
         value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
         after[more] += 1
         more = more[byte >= 0x80]
@@ -290,7 +297,7 @@ def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
 def _fields(data: Bytes, starts: Ints) -> _Fields:
     _, at = _varints(data, starts)
     # Skip one byte of unused attributes.
-    timestamp_delta, at = _varints(data, at + 1)
+    timestamp_delta, at = _varints(data, at + 1, 64)
     offset_delta, at = _varints(data, at)
     key, at = _span(data, at)
     value, at = _span(data, at)
@@ -328,7 +335,7 @@ def _each(of_batch: Sequence[int], count: Ints) -> Ints:
 def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
     if not fields.header_count.any():
         return no_headers(len(fields.end))
-    key, value, record = _header_spans(data, fields)
+    key, value, record = _header_spans(content, data, fields)
     # The spans are ordered by header number; reorder them by record.
     order = np.argsort(record, kind="stable")
     keys = binary_column(content, key.start[order], key.length[order])
@@ -336,16 +343,16 @@ def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
     return header_lists(fields.header_count, keys, values)
 
 
-def _header_spans(data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
+def _header_spans(content: bytes, data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
     """The keys and values of all headers, and their record numbers: all first headers come first,
-    then all second ones, and so on."""
+    then all second ones, and so on, until few records have more."""
     keys: list[_Spans] = []
     values: list[_Spans] = []
     records: list[Ints] = []
     at = fields.headers_at.copy()
     active = np.flatnonzero(fields.header_count > 0)
     number = 0
-    while len(active):
+    while len(active) > _FEW_RECORDS:
         key, after = _span(data, at[active])
         value, at[active] = _span(data, after)
         if (key.length < 0).any():
@@ -355,15 +362,44 @@ def _header_spans(data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
         records.append(active)
         number += 1
         active = active[fields.header_count[active] > number]
+    for record in active.tolist():
+        left = int(fields.header_count[record]) - number
+        key, value, at[record] = _later_headers(content, int(at[record]), left)
+        keys.append(key)
+        values.append(value)
+        records.append(np.full(left, record))
     if (at != fields.end).any():
         raise _invalid("A record's headers do not fill its announced length.")
-    return _joined(keys), _joined(values), np.concatenate(records)
+    return _join(keys), _join(values), np.concatenate(records)
 
 
-def _joined(spans: list[_Spans]) -> _Spans:
+def _later_headers(content: bytes, at: int, count: int) -> tuple[_Spans, _Spans, int]:
+    """The keys and values of the next headers of one record, and the position after them."""
+    beyond = len(content) - len(PADDING) + 1
+    places: list[int] = []
+    lengths: list[int] = []
+    for _ in range(2 * count):
+        # A position beyond the end is where no record ends.
+        low = content[at] if at < beyond else 0
+        if low < 0x80:
+            length = (low >> 1) ^ -(low & 1)
+            at += 1
+        else:
+            length, at = read_varint(content, at)
+        places.append(at)
+        lengths.append(length)
+        if length > 0:
+            at = min(at + length, beyond)
+    start, size = np.array(places, np.int64), np.array(lengths, np.int64)
+    if (size[::2] < 0).any():
+        raise _invalid("A record header has no key.")
+    return _Spans(start[::2], size[::2]), _Spans(start[1::2], size[1::2]), at
+
+
+def _join(spans: list[_Spans]) -> _Spans:
     return _Spans(
-        np.concatenate([each.start for each in spans]),
-        np.concatenate([each.length for each in spans]),
+        np.concatenate([span.start for span in spans]),
+        np.concatenate([span.length for span in spans]),
     )
 
 

@@ -16,15 +16,14 @@ batches of a few megabytes; only one built from a single larger record batch may
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from ...clients.errors import KafkaError
 from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
 from ...storage.segment.transaction_index import AbortedTxn
@@ -38,9 +37,9 @@ from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.tier_survey import WORKERS, TierReader
 from .aborted import AbortedRecords, aborted_in
 from .record_columns import Payload, RecordColumns, plain_records
-from .scan_bounds import OffsetRange, narrowed, offset_entries, scan_ranges
+from .scan_bounds import OffsetRange, narrow, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
-from .segment_stream import SegmentStream, check
+from .segment_stream import SegmentStream, check, naming_the_batch
 from .tier_lineages import TierLineages, TierView
 
 T = TypeVar("T")
@@ -61,6 +60,8 @@ class ScanRange(NamedTuple):
     first_offset: int
     end_offset: int
     """Exclusive."""
+    is_to_end: bool
+    """Whether it ends where, by its manifest, the segment does: the log holds no more."""
 
     @property
     def nbytes(self) -> int:
@@ -88,7 +89,7 @@ class ScanTask:
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.ranges)
+        return sum(scan_range.nbytes for scan_range in self.ranges)
 
 
 async def _plainly(work: Coroutine[object, object, T]) -> T:
@@ -117,7 +118,7 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 async def _plan(options: ScanOptions) -> list[ScanTask]:
     async with opened_tier(options.location) as tier:
         view = await TierLineages.of(tier, options).look()
-        ranges = narrowed(await scan_ranges(tier, view, options), options.row_filter)
+        ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
         return await plan_ranges(tier, view, options, ranges)
 
 
@@ -134,7 +135,9 @@ async def plan_ranges(
         planner = _Planner(tier, view, options, partition)
         tasks[partition] = await planner.tasks(ranges[partition])
 
-    await in_parallel([each for each in ranges if each in view.lineages], plan, WORKERS)
+    await in_parallel(
+        [partition for partition in ranges if partition in view.lineages], plan, WORKERS
+    )
     return [task for partition in sorted(tasks) for task in tasks[partition]]
 
 
@@ -166,11 +169,11 @@ class _Planner:
             end = min(stretch.end_offset, offset_range.end)
             if first >= end or row_filter.is_too_old(stretch.segment.max_timestamp_ms):
                 continue
-            for each in await self._cut(stretch, first, end):
-                if group and sum(r.nbytes for r in (*group, each)) > self._largest:
+            for scan_range in await self._split_ranges(stretch, first, end):
+                if group and sum(r.nbytes for r in (*group, scan_range)) > self._largest:
                     tasks.append(self._task(group, aborted))
                     group = []
-                group.append(each)
+                group.append(scan_range)
         if group:
             tasks.append(self._task(group, aborted))
         return tasks
@@ -182,18 +185,25 @@ class _Planner:
 
     def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:
         first, end = group[0].first_offset, group[-1].end_offset
-        own = [each for each in aborted if each.last_offset >= first and each.first_offset < end]
+        own = [
+            transaction
+            for transaction in aborted
+            if transaction.last_offset >= first and transaction.first_offset < end
+        ]
         return ScanTask(*self._partition, tuple(group), tuple(own))
 
-    async def _cut(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
+    async def _split_ranges(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
         """The offsets from `first` to `end` of a segment, in ranges of about a task at most."""
         segment = stretch.segment
         key, size = object_key(segment, LOG_SUFFIX), segment.segment_size_bytes
-        is_whole = first == segment.start_offset and end == segment.end_offset + 1
-        if is_whole and size <= self._largest:
-            return [ScanRange(key, 0, size, first, end)]
+        is_to_end = end == segment.end_offset + 1
+        whole = ScanRange(key, 0, size, first, end, is_to_end)
+        if is_to_end and first == segment.start_offset and size <= self._largest:
+            return [whole]
         index = await offset_entries(self._tier, self._view.manifest_of(segment))
-        return list(_cut_by_index(ScanRange(key, 0, size, first, end), index, self._options))
+        if index:
+            _check_end(index[-1][0], whole, self._options)
+        return list(_cut_by_index(whole, index, self._options))
 
 
 def _check_holes(
@@ -207,13 +217,25 @@ def _check_holes(
             )
 
 
+def _check_end(last_offset: int, scan_range: ScanRange, options: ScanOptions) -> None:
+    """Raise ScanError if the log has records beyond the manifest's last offset.
+
+    A manifest has no checksum, and of the newest segment nothing else names the last offset.
+    """
+    if scan_range.is_to_end and last_offset >= scan_range.end_offset and options.fail_on_data_loss:
+        raise ScanError(
+            f"{scan_range.key} holds records beyond offset {scan_range.end_offset - 1}, where its "
+            "manifest ends (failOnDataLoss=false reads what is there)"
+        )
+
+
 def _cut_by_index(
     whole: ScanRange, index: list[tuple[int, int]], options: ScanOptions
 ) -> Iterator[ScanRange]:
     """Split a range at entries of the offset index.
 
     An entry is the last offset of a batch, and the batch's position. A range whose last offset is
-    an entry's extends to the position of the next entry, since the index does not tell where the
+    an entry's extends to the position of the next entry, since the index does not hold where the
     batch ends. The following range starts at the position of that batch.
     """
     positions = np.array([position for _, position in index] + [whole.end_position])
@@ -234,6 +256,7 @@ def _cut_by_index(
             end_position=int(positions[slot + 1]),
             first_offset=first,
             end_offset=end,
+            is_to_end=False,
         )
         first, begin = end, int(positions[slot])
     yield whole._replace(position=begin, end_position=stop, first_offset=first)
@@ -246,8 +269,8 @@ def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
         tier = runner.run(opened.enter_async_context(opened_tier(options.location)))
         reader = _TaskReader(tier, options, task)
         try:
-            for each in task.ranges:
-                yield from reader.read(runner, each)
+            for scan_range in task.ranges:
+                yield from reader.read(runner, scan_range)
         finally:
             reader.close()
             runner.run(opened.aclose())
@@ -327,15 +350,15 @@ class _TaskReader:
                 continue
             if self._options.row_filter.is_too_old(batch.max_timestamp):
                 continue
-            with _naming_the_batch(batch, scan_range):
+            with naming_the_batch(batch, scan_range.key):
                 payloads.append(plain_records(batch))
             group.append(batch)
             nbytes += len(payloads[-1])
             if nbytes >= CHUNK_BYTES:
-                yield self._decoded(group, payloads, scan_range)
+                yield self._decode(group, payloads, scan_range)
                 group, payloads, nbytes = [], [], 0
         if group:
-            yield self._decoded(group, payloads, scan_range)
+            yield self._decode(group, payloads, scan_range)
 
     def _in_order(self, batches: list[RecordBatch], scan_range: ScanRange) -> Iterator[RecordBatch]:
         """The batches in the scan range; each must continue from the one before.
@@ -343,6 +366,9 @@ class _TaskReader:
         This detects a damaged base offset, which the CRC does not cover.
         """
         for batch in batches:
+            if scan_range.is_to_end and batch.last_offset >= scan_range.end_offset:
+                check(batch, scan_range.key)
+                _check_end(batch.last_offset, scan_range, self._options)
             if (
                 batch.base_offset >= scan_range.end_offset
                 or batch.last_offset < scan_range.first_offset
@@ -367,7 +393,7 @@ class _TaskReader:
                 "what is there)"
             )
 
-    def _decoded(
+    def _decode(
         self,
         group: list[RecordBatch],
         payloads: list[Payload],
@@ -376,16 +402,5 @@ class _TaskReader:
         begins_before = group[0].base_offset < scan_range.first_offset
         is_cut = begins_before or group[-1].last_offset >= scan_range.end_offset
         bounds = (scan_range.first_offset, scan_range.end_offset) if is_cut else None
-        with _naming_the_batch(group[0], scan_range):
+        with naming_the_batch(group[0], scan_range.key):
             return self._columns.decode_payloads(group, payloads, bounds)
-
-
-@contextmanager
-def _naming_the_batch(batch: RecordBatch, scan_range: ScanRange) -> Generator[None]:
-    try:
-        yield
-    except KafkaError as error:
-        raise ScanError(
-            f"{scan_range.key}: the batch at offset {batch.base_offset} cannot be read: "
-            f"{error.message}"
-        ) from None

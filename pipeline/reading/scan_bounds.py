@@ -21,7 +21,7 @@ from ...tiering.tools.lineage_choice import Stretch, TierLineage
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from .row_filter import RowFilter
 from .scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions
-from .segment_stream import stored_batches
+from .segment_stream import naming_the_batch, stored_batches
 from .tier_lineages import TierView
 
 _PIECE_BYTES = 1024 * 1024
@@ -47,9 +47,9 @@ def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartit
                     f"{options.location}, only 0 to {count - 1}"
                 )
     return sorted(
-        each
-        for each in view.lineages
-        if not options.partitions or each.partition in options.partitions
+        lineage
+        for lineage in view.lineages
+        if not options.partitions or lineage.partition in options.partitions
     )
 
 
@@ -69,17 +69,20 @@ async def scan_ranges(
     return bounded
 
 
-def narrowed(
+def narrow(
     ranges: Mapping[TopicPartition, OffsetRange], row_filter: RowFilter
 ) -> dict[TopicPartition, OffsetRange]:
     """The ranges that may hold matching rows, without partitions that have none."""
     bounded: dict[TopicPartition, OffsetRange] = {}
-    for partition, each in ranges.items():
+    for partition, offset_range in ranges.items():
         if row_filter.topics is not None and partition.topic not in row_filter.topics:
             continue
         if row_filter.partitions is not None and partition.partition not in row_filter.partitions:
             continue
-        first, end = max(each.first, row_filter.first_offset), min(each.end, row_filter.end_offset)
+        first, end = (
+            max(offset_range.first, row_filter.first_offset),
+            min(offset_range.end, row_filter.end_offset),
+        )
         if first < end:
             bounded[partition] = OffsetRange(first, end)
     return bounded
@@ -97,7 +100,9 @@ def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view
             raise ScanError(f"{name} names {topic}-{number}, which is not scanned")
 
 
-def checked(offset: int, partition: TopicPartition, lineage: TierLineage, *, lenient: bool) -> int:
+def check_offset(
+    offset: int, partition: TopicPartition, lineage: TierLineage, *, lenient: bool
+) -> int:
     """The offset if the tier holds it. Otherwise the nearest one if lenient, else a ScanError."""
     begin, end = lineage.log_start_offset, lineage.log_end_offset
     if begin <= offset <= end or lenient:
@@ -126,7 +131,7 @@ class _TimeSearch:
         if not bound.by_time:
             if place in (EARLIEST, LATEST):
                 return lineage.log_start_offset if place == EARLIEST else lineage.log_end_offset
-            return checked(place, partition, lineage, lenient=not options.fail_on_data_loss)
+            return check_offset(place, partition, lineage, lenient=not options.fail_on_data_loss)
         offset = await self._first_at(place)
         if offset is None and is_start and not options.later_start_is_latest:
             raise ScanError(
@@ -162,9 +167,10 @@ class _TimeSearch:
                 break
             if batch.max_timestamp < timestamp_ms or batch.last_offset < begin:
                 continue
-            for record in batch.records():
-                if record.timestamp >= timestamp_ms and record.offset >= begin:
-                    return record.offset if record.offset < stretch.end_offset else None
+            with naming_the_batch(batch, key):
+                for record in batch.records():
+                    if record.timestamp >= timestamp_ms and record.offset >= begin:
+                        return record.offset if record.offset < stretch.end_offset else None
         return None
 
 

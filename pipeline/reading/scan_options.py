@@ -207,7 +207,7 @@ def _topic_ids(text: str) -> TopicIds:
 
 
 def _words(text: str) -> list[str]:
-    return [word for each in text.split(",") if (word := each.strip())]
+    return [word for part in text.split(",") if (word := part.strip())]
 
 
 def _number(name: str, text: str, *, at_least: int) -> int:

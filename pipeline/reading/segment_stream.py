@@ -4,7 +4,8 @@ However large the segment is, memory holds at most one piece, the next one being
 batch that spans the two.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 
 from ...clients.errors import KafkaError
 from ...clients.record.batch import RecordBatch, batches
@@ -88,3 +89,14 @@ def check(batch: RecordBatch, key: str) -> None:
     """Raise ScanError if the CRC of a batch does not match."""
     if not batch.crc_is_valid():
         raise ScanError(f"{key}: the CRC of the batch at offset {batch.base_offset} is wrong")
+
+
+@contextmanager
+def naming_the_batch(batch: RecordBatch, key: str) -> Generator[None]:
+    """Raise a KafkaError about the records of a batch as a ScanError that names the batch."""
+    try:
+        yield
+    except KafkaError as error:
+        raise ScanError(
+            f"{key}: the batch at offset {batch.base_offset} cannot be read: {error.message}"
+        ) from None

@@ -19,18 +19,16 @@ from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.remote_storage import IndexType
 from ...tiering.store.manifest import Manifest
 from ...tiering.store.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
-from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import TierLineage, choose_lineage, tail_of
 from ...tiering.tools.rebuild_plan import description_of, newest_topics
 from ...tiering.tools.stored_segments import Listing, StoredSegment, sort_out
 from ...tiering.tools.tier_survey import (
-    WORKERS,
     DamagedPartError,
     Finding,
     Survey,
     TierReader,
-    read_manifest,
     read_part,
+    survey_again,
 )
 from .scan_options import ScanError, ScanOptions, TopicIds
 from .topic_ids import recreated_topic
@@ -101,21 +99,8 @@ class TierLineages:
             raise ScanError(str(error)) from None
 
     async def _look(self) -> TierView:
-        survey = Survey(await self._listing())
-        whole = {
-            segment.stem: segment
-            for segment in survey.listing.segments.values()
-            if segment.has_manifest and segment.topic_id_partition.topic in self._topics
-        }
-        survey.manifests = {
-            each: self._manifests[each] for each in whole if each in self._manifests
-        }
-        new = [segment for each, segment in whole.items() if each not in survey.manifests]
-
-        async def read(segment: StoredSegment) -> None:
-            await read_manifest(self._tier, segment, survey)
-
-        await in_parallel(new, read, WORKERS)
+        listing = await self._listing()
+        survey = await survey_again(self._tier, listing, self._manifests, self._is_of_a_topic)
         for finding in survey.findings:
             if not self._may_pass_over(finding, survey):
                 raise ScanError(f"{self._where}: {finding}")
@@ -140,21 +125,28 @@ class TierLineages:
             return False
         topic_id = parsed.topic_id_partition.topic_id
         return any(
-            each.metadata.topic_id_partition.topic_id == topic_id
-            for each in survey.manifests.values()
+            manifest.metadata.topic_id_partition.topic_id == topic_id
+            for manifest in survey.manifests.values()
         )
+
+    def _is_of_a_topic(self, segment: StoredSegment) -> bool:
+        return segment.topic_id_partition.topic in self._topics
 
     def _wants(self, partition: TopicIdPartition) -> bool:
         return not self._partitions or partition.partition in self._partitions
 
     async def _listing(self) -> Listing:
         """The objects of our topics, and of those whose names begin with theirs and a hyphen."""
-        objects = [each for topic in self._topics for each in await self._tier.list(f"{topic}-")]
+        objects = [
+            tier_object
+            for topic in self._topics
+            for tier_object in await self._tier.list(f"{topic}-")
+        ]
         return sort_out(objects)
 
     async def _no_such_topic(self, topic: str) -> ScanError:
-        keys = [parse_object_key(each.key) for each in await self._tier.list()]
-        names = sorted({each.topic_id_partition.topic for each in keys if each is not None})
+        keys = [parse_object_key(tier_object.key) for tier_object in await self._tier.list()]
+        names = sorted({key.topic_id_partition.topic for key in keys if key is not None})
         if not names:
             return ScanError(f"There is no tier at {self._where}: no segment of any topic is there")
         if topic in names:
@@ -203,12 +195,12 @@ def _partition_counts(
     manifests: Mapping[str, Manifest], partitions: Sequence[TopicIdPartition]
 ) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for topic_id, topic in {(each.topic_id, each.topic) for each in partitions}:
-        shown = 1 + max(each.partition for each in partitions if each.topic == topic)
+    for topic_id, topic in {(partition.topic_id, partition.topic) for partition in partitions}:
+        shown = 1 + max(partition.partition for partition in partitions if partition.topic == topic)
         description = description_of(
-            each
-            for each in manifests.values()
-            if each.metadata.topic_id_partition.topic_id == topic_id
+            manifest
+            for manifest in manifests.values()
+            if manifest.metadata.topic_id_partition.topic_id == topic_id
         )
         counts[topic] = max(shown, 0 if description is None else description.partitions)
     return counts

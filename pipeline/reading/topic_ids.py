@@ -1,6 +1,6 @@
-"""Tells a topic from the one that was created again under its name.
+"""Distinguishes a topic from one that was created again under its name.
 
-Offsets mean nothing without the topic that they belong to. So whoever keeps offsets between runs (a
+Offsets mean nothing without the topic that they belong to. So what keeps offsets between runs (a
 table, a checkpoint, a group) keeps the ids with them, and goes on only if the tier has the same.
 States that an earlier version saved have no ids: then those in the tier are taken on.
 """

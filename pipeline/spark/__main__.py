@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ...clients.runtime.supported_system import refusal
 
-if (_sentence := refusal()) is not None:
-    raise SystemExit(f"tierlog-spark: {_sentence}")
+if (_message := refusal()) is not None:
+    raise SystemExit(f"tierlog-spark: {_message}")
 
 from ...tiering.tools.terminal import cannot_run
 from ..extra import is_missing_extra, missing_extra

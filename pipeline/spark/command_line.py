@@ -17,6 +17,7 @@ from ...clients.errors import KafkaError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, cannot_run
 from ..reading.scan_options import ScanError
+from . import jar_list
 from .audit import audit
 from .jobs import backfill, export
 from .profile import profile
@@ -34,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
         prog="tierlog-spark", description="Jobs on Spark over topics and their remote tier."
     )
     commands = whole.add_subparsers(metavar="job", required=True)
+    jar_list.add_parser(commands).set_defaults(conf=[])
     for job in _JOBS:
         each = job.add_parser(commands)
         each.add_argument(
@@ -68,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = dict(each.partition("=")[::2] for each in options.conf)
     if not all(settings.values()):
         return cannot_run("--conf takes NAME=VALUE.")
-    # A failure is printed as one sentence; Spark's own output would be forty lines.
+    # A failure is printed as one message; Spark's own output would be forty lines.
     options.conf = {"spark.log.level": "FATAL", **settings}
     try:
         return int(options.run(options))

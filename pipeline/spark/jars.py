@@ -103,11 +103,16 @@ _DELTA = (
     ),
 )
 
-KAFKA, ICEBERG, DELTA = "kafka", "iceberg", "delta"
+KAFKA, ICEBERG, DELTA = KINDS = "kafka", "iceberg", "delta"
 
 
-def _refusal(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def unknown_kind(kind: str) -> KafkaError:
+    """The error for a kind of jars that does not exist."""
+    return _refusal(f"no jars are known for {kind!r}; there are kafka, iceberg and delta")
 
 
 def pyspark_version() -> str:
@@ -137,7 +142,7 @@ def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
         return (connector, *_CONNECTOR_NEEDS)
     jars_by_kind = {ICEBERG: _ICEBERG, DELTA: _DELTA}
     if kind not in jars_by_kind:
-        raise _refusal(f"no jars are known for {kind!r}; there are kafka, iceberg and delta")
+        raise unknown_kind(kind)
     return jars_by_kind[kind]
 
 

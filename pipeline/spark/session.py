@@ -10,21 +10,30 @@ may lack this package.
 With Iceberg's jar and a warehouse, the session has an Iceberg catalog named `lake`, whose tables
 are below the warehouse.
 Other catalogs can be configured in `settings`.
+
+`spark-submit` starts the driver's JVM before this code runs, so its jars come with the command:
+
+    spark-submit --jars "$(tierlog-spark jars iceberg delta)" job.py
 """
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+from ...clients.errors import ErrorCode, KafkaError
 from ...clients.runtime.supported_system import refusal
 from ..extra import missing_extra
 
-if (_sentence := refusal()) is not None:
-    raise ImportError(_sentence)
+if (_message := refusal()) is not None:
+    raise ImportError(_message)
 
-from .jars import DELTA, ICEBERG, KAFKA, jar_paths, java_command
+from .jars import DELTA, ICEBERG, KAFKA, jar_paths, java_command, unknown_kind
 
 try:
+    from py4j.protocol import Py4JJavaError
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 except ModuleNotFoundError as error:
     raise missing_extra(error) from None
@@ -37,17 +46,28 @@ _EXTENSIONS = {
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
 }
 
-# Settings for a small driver: no web UI, few shuffle partitions (Delta's default is 50 even
-# for a tiny log), and timestamps in UTC on every machine.
+_MARKERS = {
+    KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    ICEBERG: "org.apache.iceberg.spark.SparkCatalog",
+    DELTA: "io.delta.sql.DeltaSparkSessionExtension",
+}
+"""A class of each kind of jar."""
+
+# Timestamps in UTC on every machine; the jobs show progress themselves (watching.py).
 _USUAL = {
-    "spark.databricks.delta.snapshotPartitions": "2",
     "spark.log.level": "ERROR",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # the jobs show progress (watching.py)
-    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# One machine: nothing but loopback listens, so no web UI, which would listen everywhere; and few
+# shuffle partitions (Delta's default is 50 even for a tiny log). A cluster has Spark's defaults.
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
 
 
 def spark_session(
@@ -68,21 +88,59 @@ def spark_session(
         settings: Spark's own settings, which override everything here.
 
     Raises:
-        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available.
+        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available, or if spark-submit
+            was started without the jars of Iceberg or Delta.
     """
     java_command()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    stated = {"spark.app.name": app_name, **_USUAL}
-    # spark-submit has set the master already.
-    where = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
-    if where is not None:
-        stated |= {"spark.master": where} | (_LOCAL if where.startswith("local") else {})
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if is_submitted:
+        _check_submitted(jars)
+    # What the command line of spark-submit says counts more than what is usual here.
+    submitted = dict(SparkConf().getAll()) if is_submitted else {}
+    where = master or submitted.get("spark.master", "local[*]")
+    usual = _USUAL | (_LOCAL if where.startswith("local") else {})
+    stated = {name: value for name, value in usual.items() if name not in submitted}
+    stated |= {"spark.app.name": app_name, "spark.master": where}
     stated |= _table_settings(jars, warehouse)
-    files = jar_paths(jars)
-    if files:
+    if not is_submitted and (files := jar_paths(jars)):
         stated["spark.jars"] = ",".join(files)
     stated |= settings or {}
     return SparkSession.builder.config(map=dict(stated)).getOrCreate()
+
+
+def _check_submitted(kinds: Sequence[str]) -> None:
+    """Check that spark-submit's JVM has the jars: it takes none that are named later.
+
+    The Kafka connector, which is wanted by default, may be missing: a job that only reads a tier
+    does not need it.
+    """
+    for kind in kinds:
+        if kind not in _MARKERS:
+            raise unknown_kind(kind)
+    # PySpark has no public way to that JVM before there is a session.
+    SparkContext._ensure_initialized()  # pyright: ignore[reportPrivateUsage]  # connects to it
+    jvm = cast("Any", SparkContext._jvm)  # pyright: ignore[reportPrivateUsage]  # what is connected
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+    def is_there(name: str) -> bool:
+        try:
+            jvm.java.lang.Class.forName(name, False, loader)
+        except Py4JJavaError:
+            return False
+        return True
+
+    missing = [kind for kind in kinds if not is_there(_MARKERS[kind])]
+    if not missing:
+        return
+    message = (
+        f"spark-submit was started without the jars of {', '.join(missing)}; use"
+        # All of them, as this command takes the place of one that may have named the others.
+        f' spark-submit --jars "$(tierlog-spark jars {" ".join(kinds)})"'
+    )
+    if missing != [KAFKA]:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    warnings.warn(f"Kafka topics cannot be read: {message}", stacklevel=3)
 
 
 def _table_settings(jars: Sequence[str], warehouse: str | None) -> dict[str, str]:

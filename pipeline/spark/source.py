@@ -15,8 +15,8 @@ from dataclasses import replace
 from ...clients.runtime.supported_system import refusal
 from ..extra import missing_extra
 
-if (_sentence := refusal()) is not None:
-    raise ImportError(_sentence)
+if (_message := refusal()) is not None:
+    raise ImportError(_message)
 
 try:
     import pyarrow as pa

@@ -33,7 +33,7 @@ class TierSource:
             "path": location.url,
             "topic": ",".join(topics),
             "isolation": isolation,
-            **dict(_stated(STORAGE_PREFIX, location.options)),
+            **dict(_flatten(STORAGE_PREFIX, location.options)),
         }
         self.topic_ids: TopicIds = {}
         """The ids that the last `ranges` found. `rows` fails rather than read other topics."""
@@ -69,8 +69,8 @@ class TierSource:
         from .source import TierlogDataSource
 
         spark.dataSource.register(TierlogDataSource)
-        first = {partition: each.first for partition, each in ranges.items()}
-        end = {partition: each.end for partition, each in ranges.items()}
+        first = {partition: offset_range.first for partition, offset_range in ranges.items()}
+        end = {partition: offset_range.end for partition, offset_range in ranges.items()}
         return (
             spark.read.format("tierlog")
             .options(**self._options)
@@ -86,10 +86,10 @@ def _json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(offsets_to_json(offsets))
 
 
-def _stated(prefix: str, options: Mapping[str, OptionValue]) -> Iterator[tuple[str, str]]:
+def _flatten(prefix: str, options: Mapping[str, OptionValue]) -> Iterator[tuple[str, str]]:
     """Nested options as a flat list: names joined by dots, values as text."""
     for name, value in options.items():
         if isinstance(value, dict):
-            yield from _stated(f"{prefix}{name}.", value)
+            yield from _flatten(f"{prefix}{name}.", value)
         else:
             yield prefix + name, str(value).lower() if isinstance(value, bool) else str(value)

@@ -227,7 +227,9 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition
             strict=True,
         )
         for topic, partition, offset, key, value, headers, micros in rows:
-            pairs = [(str(each["key"]), cast("Value", each["value"])) for each in headers or ()]
+            pairs = [
+                (str(header["key"]), cast("Value", header["value"])) for header in headers or ()
+            ]
             time_ms = -1 if micros is None else micros // 1000
             yield TopicPartition(topic, partition), SourceRecord(key, value, pairs, time_ms, offset)
 
@@ -344,12 +346,12 @@ class _SourceWriter:
             self._waiting[-1].offset + 1,
             metadata="" if topic_id is None else f"{_TOPIC_ID}={uuid_to_string(topic_id)}",
         )
-        self._retried(
+        self._retry(
             lambda: self._producer.send_offsets_to_transaction(
                 [position], self._consumer.consumer_group_metadata(), _TIMEOUT_S
             )
         )
-        self._retried(lambda: self._producer.commit_transaction(_TIMEOUT_S))
+        self._retry(lambda: self._producer.commit_transaction(_TIMEOUT_S))
 
     def _produce(self, record: SourceRecord) -> None:
         while True:
@@ -367,7 +369,7 @@ class _SourceWriter:
             else:
                 return
 
-    def _retried(self, call: Callable[[], object]) -> None:
+    def _retry(self, call: Callable[[], object]) -> None:
         """Retry a call while librdkafka's errors are retriable."""
         import confluent_kafka
 

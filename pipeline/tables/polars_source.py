@@ -79,9 +79,9 @@ def _bounds(node: Node, nesting: int) -> RowFilter:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}} if nesting:
             return _bounds(left, nesting - 1) & _bounds(right, nesting - 1)
         case {"BinaryExpr": {"left": {"Column": str(column)}, "op": str(sign), "right": value}}:
-            return _compared(column, sign, _value(value))
+            return _comparison(column, sign, _value(value))
         case {"BinaryExpr": {"left": value, "op": str(sign), "right": {"Column": str(column)}}}:
-            return _compared(column, _TURNED_ROUND.get(sign, ""), _value(value))
+            return _comparison(column, _TURNED_ROUND.get(sign, ""), _value(value))
         case {
             "Function": {"input": [{"Column": str(column)}, *rest], "function": {"Boolean": how}}
         }:
@@ -95,7 +95,7 @@ def _of_function(column: str, function: object, rest: list[Node]) -> RowFilter:
     if "IsBetween" in names and len(rest) == 2:
         low, high = map(_value, rest)
         # One bound too many at an open end costs nothing: the rows are checked.
-        return _compared(column, "GtEq", low) & _compared(column, "LtEq", high)
+        return _comparison(column, "GtEq", low) & _comparison(column, "LtEq", high)
     if "IsIn" in names and len(rest) == 1:
         return _one_of(column, _value(rest[0]))
     return _EVERYTHING
@@ -112,7 +112,7 @@ def _value(node: Node) -> object:
         return None
 
 
-def _compared(column: str, sign: str, value: object) -> RowFilter:
+def _comparison(column: str, sign: str, value: object) -> RowFilter:
     match column, sign, value:
         case "offset", _, int():
             return _of_offset(sign, value)

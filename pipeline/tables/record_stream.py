@@ -52,7 +52,7 @@ def _in_thread(
             ahead = thread.submit(following)
             yield batch
     except ScanError as error:
-        # DuckDB and Polars print the traceback with the sentence that says it all.
+        # DuckDB and Polars print the traceback with the message that says it all.
         raise _in_words_of_scan(error) from None
     finally:
         # Nobody waits here: a garbage collection in that very thread may have brought us here.
@@ -64,10 +64,10 @@ def _in_thread(
 
 def _in_words_of_scan(error: ScanError) -> ScanError:
     """The error with the arguments of `scan` in the place of the options of Spark's format."""
-    sentence = str(error)
+    message = str(error)
     for option, argument in _ARGUMENTS.items():
-        sentence = sentence.replace(option, argument)
-    return ScanError(sentence)
+        message = message.replace(option, argument)
+    return ScanError(message)
 
 
 def first_rows(batches: Iterator[pa.RecordBatch], count: int) -> Generator[pa.RecordBatch]:

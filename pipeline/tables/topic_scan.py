@@ -92,7 +92,7 @@ def _bound(name: str, topic: str, position: Position, unbounded: int) -> Bound:
         case None:
             return Bound(unbounded)
         case bool():
-            raise ScanError(f"{name}={position!r} is no offset")
+            raise ScanError(f"{name}={position!r} is not an offset")
         case int() if position >= 0:
             return Bound(position)
         case datetime() if position.tzinfo is None:
@@ -101,7 +101,7 @@ def _bound(name: str, topic: str, position: Position, unbounded: int) -> Bound:
             # Rounded up: timestamps of records are whole milliseconds.
             return Bound(-((_EPOCH - position) // timedelta(milliseconds=1)), by_time=True)
         case int():
-            raise ScanError(f"{name}={position} is no offset: the first record has offset 0")
+            raise ScanError(f"{name}={position} is not an offset: the first record has offset 0")
         case _:
             if any(offset < 0 for offset in position.values()):
                 raise ScanError(f"{name}={position}: the first record has offset 0")
@@ -110,7 +110,7 @@ def _bound(name: str, topic: str, position: Position, unbounded: int) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class TopicScan:
-    """A topic of a tier. Each use reads the tier anew, as it is then."""
+    """A topic of a tier. Each use reads the tier as it is then."""
 
     _options: ScanOptions = field(repr=False)
 

@@ -80,7 +80,7 @@ def _is_named(acl: Acl, name: str | None, pattern: PatternType) -> bool:
 def check_new(acl: Acl) -> None:
     """Raise KafkaError(INVALID_REQUEST) if the entry may not be created.
 
-    The sentences are Kafka's (`AclApis`, `AclControlManager.validateNewAcl`).
+    The error messages are Kafka's (`AclApis`, `AclControlManager.validateNewAcl`).
     """
     if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         raise _refusal(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
@@ -109,5 +109,5 @@ def check_filter(each: AclFilter) -> None:
         raise _refusal("Unknown entryFilter.")
 
 
-def _refusal(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

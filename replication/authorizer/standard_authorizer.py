@@ -25,7 +25,7 @@ def super_users(text: str) -> frozenset[str]:
 
     Raises KafkaError(INVALID_CONFIG) for one without a type, like `alice` instead of `User:alice`.
     """
-    principals = {each.strip() for each in text.split(";")} - {""}
+    principals = {part.strip() for part in text.split(";")} - {""}
     for principal in sorted(principals):
         if ":" not in principal:
             raise KafkaError(
@@ -52,11 +52,6 @@ class StandardAuthorizer:
     def epoch(self) -> int:
         """Grows whenever an answer may have changed."""
         return self._epoch
-
-    @property
-    def acl_count(self) -> int:
-        """How many entries there are."""
-        return len(self._index)
 
     def update(self, changes: Mapping[Uuid, Acl | None]) -> None:
         """Follow a new image: entries by id, None for one that was removed."""

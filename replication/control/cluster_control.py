@@ -4,7 +4,7 @@
 
 Brokers register, send heartbeats and are fenced when they are silent; all of it becomes records.
 Only two things are soft state: when a broker was heard last (`sessions.py`) and how far it has read
-the log (`broker_offsets.py`). Whoever becomes active begins them anew.
+the log (`broker_offsets.py`). A new active controller starts with none of it.
 
 A heartbeat counts as a sign of life when it arrives, even if the controller is too busy to decide
 on it in time (KAFKA-15019). See `QuorumController` and `ClusterControlManager` of Apache Kafka.
@@ -75,7 +75,7 @@ class ClusterControl:
         supervisor: Supervisor,
         ended_since: EndedSince = lambda _: None,
     ) -> None:
-        """`ended_since` tells of other controllers whose process has ended."""
+        """`ended_since`: the other controllers whose process has ended."""
         self._controller = controller
         self._environment = environment
         timing = SessionConfig(
@@ -199,8 +199,8 @@ class ClusterControl:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while self._controller.is_active and asyncio.get_running_loop().time() < deadline:
             if not self._farewells and not any(
-                each.in_controlled_shutdown and not each.fenced
-                for each in self._controller.image.brokers.values()
+                broker.in_controlled_shutdown and not broker.fenced
+                for broker in self._controller.image.brokers.values()
             ):
                 return
             await asyncio.sleep(_FAREWELL_LOOK_S)
@@ -282,7 +282,7 @@ class ClusterControl:
         self._expect_all()
 
     def _begin(self) -> None:
-        """Hear all brokers anew: their heartbeats went to another controller before."""
+        """Give all brokers new sessions: their heartbeats went to another controller before."""
         self._sessions.take_over(self._controller.image.brokers.values(), _now_ms())
         self._offsets.on_takeover()
         self._end_offset = -1

@@ -158,15 +158,20 @@ class Controller(ControllerLoop):
         supported: Mapping[str, tuple[int, int]],
         updates: "Sequence[FeatureUpdate]",
         validate_only: bool,
+        kraft_version: int | None = None,
     ) -> None:
         """Finalise new feature levels, all or none.
+
+        `kraft_version` is the level of the quorum, if there is one.
 
         Raises KafkaError: INVALID_UPDATE_VERSION, NOT_CONTROLLER, REQUEST_TIMED_OUT.
         """
         from .feature_control import update_features
 
         await self._write(
-            lambda image: update_features(self._config, image, supported, updates, validate_only)
+            lambda image: update_features(
+                self._config, image, supported, updates, validate_only, kraft_version
+            )
         )
 
     def use_topic_defaults(self, log_config: LogConfig) -> None:
@@ -175,7 +180,7 @@ class Controller(ControllerLoop):
 
     async def elect_leaders(self, request: "ElectLeadersRequest") -> "ElectLeadersResponse":
         """Hold elections; each partition has its own result."""
-        from .leadership.leader_election import elect_leaders, refused_election
+        from .leadership.requested_elections import elect_leaders, refused_election
 
         try:
             return await self._write(

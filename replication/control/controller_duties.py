@@ -23,7 +23,7 @@ CONTROLLER_DUTY = "Duty of the active controller"
 
 @dataclass(slots=True)
 class Duty:
-    """Work at an interval; `work` tells whether there is more to do at once."""
+    """Work at an interval; `work` returns whether there is more to do at once."""
 
     name: str
     interval_ms: int

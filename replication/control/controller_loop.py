@@ -3,8 +3,8 @@
     request -> decision (pure, on the newest image) -> metadata log -> commit -> image -> answer
 
 One worker makes the decisions in order of arrival, each on the image that the previous ones will
-result in; one fsync then flushes all decisions that gathered while the disk was busy. Only when
-the quorum tells that the records are committed is the image updated, then its listeners are called,
+result in; one fsync then flushes all decisions that gathered while the disk was busy. Only when the
+quorum reports that the records are committed is the image updated, then its listeners are called,
 and then the requests are answered. So when a client learns of a topic, the topic's log already
 exists. Images and states are kept by `controller_state.py`, the log by a `MetadataQuorum`.
 
@@ -32,7 +32,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.schema import Message
@@ -82,6 +82,16 @@ PUBLICATION = "Publication of metadata"
 """The name under which the supervisor counts failures to apply an image."""
 
 
+class ControllerTools(NamedTuple):
+    """What the process gives its controller."""
+
+    flush_executor: Executor
+    """It syncs the metadata log, in a process that is the whole cluster."""
+    supervisor: Supervisor
+    on_failure: Callable[[str], None]
+    """Called with a message when the controller has failed and only a restart helps."""
+
+
 class ControllerLoop:
     """Makes decisions on the cluster's state, commits them, and publishes what they result in."""
 
@@ -91,22 +101,22 @@ class ControllerLoop:
         cluster_id: str,
         environment: Environment,
         metadata_log: MetadataLog,
-        flush_executor: Executor,
-        supervisor: Supervisor,
+        tools: ControllerTools,
         member: "QuorumMember | None" = None,
     ) -> None:
-        """`member` is None in a process that is the whole cluster; `flush_executor` is its."""
+        """`member` is None in a process that is the whole cluster."""
         self._config = config
         self._environment = environment
         self._metadata_log = metadata_log
         self._member = member
-        self._sole_voter = SoleVoter(metadata_log, config.node_id, environment, flush_executor)
+        self._sole_voter = SoleVoter(
+            metadata_log, config.node_id, environment, tools.flush_executor
+        )
         self._quorum: MetadataQuorum = self._sole_voter if member is None else member
-        self._supervisor = supervisor
+        self._supervisor = tools.supervisor
         self._listeners: list[ImageListener] = []
         self._role_callbacks: list[Callable[[], None]] = []
-        self.on_failure: Callable[[str], None] = _log.critical
-        """Called with a message when the controller has failed and only a restart helps."""
+        self._on_failure = tools.on_failure
         # None wakes the worker so that it stops.
         self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
         self._tasks = TaskOwner(1)
@@ -245,7 +255,7 @@ class ControllerLoop:
         for records in changes:
             self._append(self._core.change(records), records)
         self._is_in_step = True
-        self._tell_role()
+        self._notify_role_change()
 
     def on_deposed(self) -> None:
         """See `QuorumListener`: refuse all that waits, and go on as a standby."""
@@ -263,7 +273,7 @@ class ControllerLoop:
             # The active controller has not read what it wrote itself.
             reader.skip_to(self._core.committed.offset + 1)
         if was_active:
-            self._tell_role()
+            self._notify_role_change()
 
     def on_high_watermark(self, offset: int) -> None:
         """See `QuorumListener`: publish what is committed, and answer who waits for it."""
@@ -289,10 +299,10 @@ class ControllerLoop:
             self._core.reload(self._metadata_log.replay_snapshot())
             self._catch_up(None)
 
-    def on_quorum_failure(self, sentence: str) -> None:
+    def on_quorum_failure(self, message: str) -> None:
         """See `QuorumListener`: decide and replay nothing more."""
         if self._core.state in (ControllerState.STANDBY, ControllerState.ACTIVE):
-            self._fail(f"The controller failed and makes no more changes: {sentence}")
+            self._fail(f"The controller failed and makes no more changes: {message}")
 
     def _catch_up(self, replayed: Replayed | None) -> None:
         """Publish the committed image, unless it is published already."""
@@ -305,7 +315,7 @@ class ControllerLoop:
             delta = ClusterDelta.between(self.image, image)
         self._publish(image, delta)
 
-    def _tell_role(self) -> None:
+    def _notify_role_change(self) -> None:
         for callback in self._role_callbacks:
             callback()
 
@@ -378,7 +388,7 @@ class ControllerLoop:
             if not is_disk:
                 raise
 
-    def _fail(self, sentence: str) -> None:
+    def _fail(self, message: str) -> None:
         """Decide nothing more, and say why."""
         self._is_in_step = False
         was_active = self._core.is_active
@@ -386,8 +396,8 @@ class ControllerLoop:
         if self._member is not None:
             self._member.give_up()
         if was_active:
-            self._tell_role()
-        self.on_failure(sentence)
+            self._notify_role_change()
+        self._on_failure(message)
 
     def _decide(self, writes: list[PendingWrite[object]]) -> None:
         """Decide on the writes and append their records. Raises KafkaError if an append fails."""

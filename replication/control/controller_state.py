@@ -11,10 +11,10 @@ Rules:
 
 - a change is answered when the high watermark has passed its last record;
 - an answer that changes nothing but has seen a pending change waits for that change;
-- whoever loses the lead goes back to the last committed image, and all who wait are refused;
+- a controller that is deposed goes back to the last committed image, and refuses what waits;
 - the records of one change are one batch: they are committed together or not at all.
 
-This module has no clock, loop or log: `controller_loop.py` appends, and tells offsets and events.
+This module has no clock, loop or log: `controller_loop.py` appends, and passes offsets and events.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +147,7 @@ class ControllerCore(Generic[WaiterT]):
         return Replayed(self.committed, delta)
 
     def reload(self, changes: "Iterable[CommittedRecords]") -> None:
-        """Begin anew as a standby, with a snapshot that has replaced the log.
+        """Restart as a standby, with a snapshot that has replaced the log.
 
         Raises KafkaError(INVALID_RECORD).
         """

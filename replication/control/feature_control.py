@@ -3,6 +3,9 @@
 Either all changes are made or none. A level may be raised as far as this node supports; lowering
 the metadata version is refused, because records are always written in the newest format. Any other
 feature may be lowered by a request that asks for a downgrade.
+
+The level of `kraft.version` is the quorum's and in no record of the image. It is neither raised nor
+lowered here: static voters stay static (Kafka can make them dynamic, KIP-853).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +19,7 @@ from ..metadata.metadata_records import (
     METADATA_VERSION_FEATURE,
     FeatureLevelRecord,
 )
+from ..raft.raft_options import KRAFT_VERSION_FEATURE, SUPPORTED_KRAFT_VERSIONS
 from .configs.config_control import elr_safety_records
 from .controller_config import ControllerConfig, Decision
 
@@ -45,18 +49,28 @@ def update_features(
     supported: Mapping[str, tuple[int, int]],
     updates: Sequence[FeatureUpdate],
     validate_only: bool,
+    kraft_version: int | None = None,
 ) -> Decision[None]:
-    """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION)."""
+    """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION).
+
+    `kraft_version` is the level of the quorum; None in a process that is its whole cluster.
+    """
     records: list[Message] = []
+    current = dict(image.features)
+    if kraft_version is not None:
+        supported = {**supported, KRAFT_VERSION_FEATURE: SUPPORTED_KRAFT_VERSIONS}
+        current[KRAFT_VERSION_FEATURE] = kraft_version
     for update in updates:
-        problem = _problem(image, config.node_id, supported, update)
+        level = current.get(update.feature, 0)
+        problem = _problem(image, config.node_id, supported, level, update)
         if problem:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 "The update failed for all features since the following feature had an error: "
                 + problem,
             )
-        records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
+        if update.feature != KRAFT_VERSION_FEATURE:
+            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
     if any(update.feature == ELR_FEATURE and update.level > 0 for update in updates):
         records = [*elr_safety_records(image, config.static_min_isr), *records]
     return Decision([] if validate_only else records, None)
@@ -66,6 +80,7 @@ def _problem(
     image: ClusterImage,
     controller_id: int,
     supported: Mapping[str, tuple[int, int]],
+    current: int,
     update: FeatureUpdate,
 ) -> str:
     feature, level, upgrade_type = update
@@ -78,13 +93,22 @@ def _problem(
     if level < 0:
         return f"{start}A feature version cannot be less than 0."
     own = {name: FeatureLevels(*levels) for name, levels in supported.items()}
-    for node, features in ((controller, own), *_others(image, controller_id)):
+    # Static voters need nothing of brokers, and dynamic ones were joined by nodes that know them.
+    others = () if feature == KRAFT_VERSION_FEATURE else _others(image, controller_id)
+    for node, features in ((controller, own), *others):
         problem = _not_supported(node, features.get(feature, FeatureLevels(0, 0)), level)
         if problem:
             return start + problem
-    current = image.features.get(feature, 0)
+    return _problem_of_change(start, update, current)
+
+
+def _problem_of_change(start: str, update: FeatureUpdate, current: int) -> str:
+    """Why a level that all nodes support cannot follow the current one; empty if it can."""
+    feature, level, upgrade_type = update
     if level > current and upgrade_type != UpgradeType.UPGRADE:
         return f"{start}Can't downgrade to a newer version."
+    if level > current and feature == KRAFT_VERSION_FEATURE:
+        return f"{start}tierlog cannot make the static voters of a cluster dynamic."
     if level >= current:
         return ""
     if upgrade_type == UpgradeType.UPGRADE:
@@ -92,6 +116,8 @@ def _problem(
             f"{start}Can't downgrade the version of this feature without setting the upgrade type "
             "to either safe or unsafe downgrade."
         )
+    if feature == KRAFT_VERSION_FEATURE:
+        return f"{start}Can't downgrade the version of this feature."
     if feature != METADATA_VERSION_FEATURE:
         return ""
     why = (

@@ -32,6 +32,7 @@ Nothing here blocks or does network I/O. See `followed_partitions.py` for many p
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import TypeVarTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.offset_names import (
@@ -160,6 +161,9 @@ TIMESTAMP_ASKED: Mapping[FetchState, int] = MappingProxyType(
 """The states that send ListOffsets, and the timestamp that each sends."""
 
 
+StepArguments = TypeVarTuple("StepArguments")
+
+
 class _Trouble(Exception):
     """A response that cannot be used; the message says why."""
 
@@ -195,8 +199,6 @@ class FollowedPartition:
         self._start = OffsetAndEpoch(0, 0)
         """The offset to restart the log at, and the epoch of the record there."""
 
-    # -- Leaders ------------------------------------------------------------------------------
-
     def follow(self, leader_epoch: int) -> None:
         """Follow the leader of this epoch. Does nothing if it is already followed."""
         if leader_epoch == self.leader_epoch and self.state is not FetchState.FAILED:
@@ -222,8 +224,6 @@ class FollowedPartition:
         self.outstanding = None
         self._apply(FetchEvent.BROKEN)
         self.trouble = reason
-
-    # -- Requests -----------------------------------------------------------------------------
 
     @property
     def fetches_next(self) -> bool:
@@ -254,8 +254,7 @@ class FollowedPartition:
         if not self.is_ready(now_ms):
             return None
         if self.state is FetchState.TRUNCATING and self.last_fetched_epoch == NO_EPOCH:
-            # No history: only records below the high watermark are known to match the leader's.
-            self._guarded(lambda: self._cut(self.fetch_offset, is_enough=True), now_ms)
+            self._attempt(now_ms, self._cut_unchecked)
             if not self.is_ready(now_ms):
                 return None
         self.outstanding = self._next_ask()
@@ -284,8 +283,6 @@ class FollowedPartition:
         last_epoch = self.last_fetched_epoch if self.options.truncates_on_fetch else NO_EPOCH
         return FetchAsk(self.fetch_offset, epoch, last_epoch, self.log.log_start_offset)
 
-    # -- Responses ----------------------------------------------------------------------------
-
     def fetched(
         self, ask: FetchAsk, answer: Fetched, now_ms: int, wall_ms: int | None = None
     ) -> bool:
@@ -300,12 +297,12 @@ class FollowedPartition:
         elif answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
             self._apply(FetchEvent.MOVED_TO_TIER)
         elif answer.error is not ErrorCode.NONE:
-            self._refused(answer.error, now_ms)
+            self._on_error(answer.error, now_ms)
         elif answer.diverging is not None:
-            self._guarded(lambda: self._diverged(answer.diverging), now_ms)
+            self._attempt(now_ms, self._truncate_to_common_end, answer.diverging)
         else:
             appended_ms = now_ms if wall_ms is None else wall_ms
-            return self._guarded(lambda: self._append(answer, appended_ms), now_ms)
+            return self._attempt(now_ms, self._append, answer, appended_ms)
         return False
 
     def offset_found(
@@ -315,9 +312,9 @@ class FollowedPartition:
         if not self._is_awaited(ask):
             return
         if error is not ErrorCode.NONE:
-            self._refused(error, now_ms)
+            self._on_error(error, now_ms)
             return
-        self._guarded(lambda: self._take_offset(offset_and_epoch), now_ms)
+        self._attempt(now_ms, self._take_offset, offset_and_epoch)
 
     def epoch_end_found(
         self, ask: EpochEndAsk, error: ErrorCode, epoch_end: EpochEndOffset, now_ms: int
@@ -326,9 +323,9 @@ class FollowedPartition:
         if not self._is_awaited(ask):
             return
         if error is not ErrorCode.NONE:
-            self._refused(error, now_ms)
+            self._on_error(error, now_ms)
         elif self.state is FetchState.TRUNCATING:
-            self._guarded(lambda: self._diverged(epoch_end), now_ms)
+            self._attempt(now_ms, self._truncate_to_common_end, epoch_end)
         else:
             earlier = OffsetAndEpoch(epoch_end.end_offset, epoch_end.epoch)
             self._start = OffsetAndEpoch(self._start.offset, target_epoch(self._start, earlier))
@@ -337,7 +334,7 @@ class FollowedPartition:
     def aux_fetched(self, ask: AuxAsk, state: AuxState, now_ms: int) -> None:
         """Handle the log's state at its new start, as read from the tier."""
         if self._is_awaited(ask):
-            self._guarded(lambda: self._build(state), now_ms)
+            self._attempt(now_ms, self._build, state)
 
     def failed(self, ask: Ask, reason: str, now_ms: int) -> None:
         """Handle a request without a response: the leader is unreachable, or the tier failed."""
@@ -355,8 +352,6 @@ class FollowedPartition:
             return False
         self.outstanding = None
         return True
-
-    # -- Handling responses -------------------------------------------------------------------
 
     def _append(self, answer: Fetched, now_ms: int) -> None:
         log = self.log
@@ -388,26 +383,29 @@ class FollowedPartition:
             size += batch.size_in_bytes
         return records[:size]
 
-    def _diverged(self, leader: EpochEndOffset | None) -> None:
+    def _truncate_to_common_end(self, leader: EpochEndOffset) -> None:
         """Truncate the log where it diverges from the leader's (KIP-101, KIP-279)."""
-        assert leader is not None
         log = self.log
         end = log.log_end_offset
         if leader.end_offset < 0:
-            self._cut(min(self.fetch_offset, log.high_watermark), is_enough=True)
+            self._truncate(min(self.fetch_offset, log.high_watermark), is_enough=True)
         elif leader.epoch < 0:
-            self._cut(min(leader.end_offset, end), is_enough=True)
+            self._truncate(min(leader.end_offset, end), is_enough=True)
         else:
             epoch, epoch_end = log.end_offset_for_epoch(leader.epoch)
             if epoch_end < 0:
-                self._cut(min(leader.end_offset, end), is_enough=True)
+                self._truncate(min(leader.end_offset, end), is_enough=True)
             elif epoch != leader.epoch:
                 # Our epoch is older: the leader has none of our later epochs.
-                self._cut(min(epoch_end, end), is_enough=False)
+                self._truncate(min(epoch_end, end), is_enough=False)
             else:
-                self._cut(min(leader.end_offset, epoch_end, end), is_enough=True)
+                self._truncate(min(leader.end_offset, epoch_end, end), is_enough=True)
 
-    def _cut(self, offset: int, *, is_enough: bool) -> None:
+    def _cut_unchecked(self) -> None:
+        """Truncate a log without history: what is below the high watermark matches the leader's."""
+        self._truncate(self.fetch_offset, is_enough=True)
+
+    def _truncate(self, offset: int, *, is_enough: bool) -> None:
         self.log.truncate_to(offset)
         self._apply(FetchEvent.DIVERGED if is_enough else FetchEvent.DIVERGED_FURTHER)
         self._continue_at_end(self.lag)
@@ -485,12 +483,12 @@ class FollowedPartition:
         self.lag = lag
         self.trouble = ""
 
-    # -- Errors -------------------------------------------------------------------------------
-
-    def _guarded(self, step: Callable[[], None], now_ms: int) -> bool:
+    def _attempt(
+        self, now_ms: int, step: "Callable[[*StepArguments], None]", *arguments: *StepArguments
+    ) -> bool:
         """Run the handler of a response; an error affects this partition only. True: no error."""
         try:
-            step()
+            step(*arguments)
             return True
         except _Trouble as error:
             self._delay(str(error), now_ms)
@@ -503,7 +501,7 @@ class FollowedPartition:
                 self.trouble = str(error)
         return False
 
-    def _refused(self, error: ErrorCode, now_ms: int) -> None:
+    def _on_error(self, error: ErrorCode, now_ms: int) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
             self._apply(FetchEvent.FENCED)
             self.trouble = f"Leader epoch {self.leader_epoch} has ended."

@@ -68,7 +68,7 @@ class FollowedPartitions:
     ) -> list[Asked]:
         """Every request that is due, in the order in which the leader should add records.
 
-        `pause_ms` tells for how long a partition that is due must not fetch; 0 if it may.
+        `pause_ms` returns for how long a partition that is due must not fetch; 0 if it may.
         """
         asks: list[Asked] = []
         for partition in self._partitions.values():

@@ -12,8 +12,6 @@ from ...clients.errors import ErrorCode
 from ...storage.log.aux_state import AuxRequest
 from ..partition.fetch_data import EpochEndOffset
 
-# -- Requests ------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FetchAsk:
@@ -50,9 +48,6 @@ class AuxAsk:
 
 
 Ask = FetchAsk | OffsetAsk | EpochEndAsk | AuxAsk
-
-
-# -- Responses -----------------------------------------------------------------------------------
 
 
 class Fetched(NamedTuple):

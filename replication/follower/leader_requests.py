@@ -60,9 +60,6 @@ class Follower(NamedTuple):
     broker_epoch: int
 
 
-# -- Fetch ---------------------------------------------------------------------------------------
-
-
 def fetch_request(follower: Follower, limits: FetchLimits, session: SessionRequest) -> FetchRequest:
     """The next request of a session."""
     topics: list[FetchTopic] = []
@@ -103,9 +100,9 @@ def fetch_request(follower: Follower, limits: FetchLimits, session: SessionReque
 def fetched_partitions(response: FetchResponse) -> dict[ReplicaId, PartitionData]:
     """The partitions of a response, in order."""
     return {
-        ReplicaId(topic.topic_id, each.partition_index): each
+        ReplicaId(topic.topic_id, partition.partition_index): partition
         for topic in response.responses
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -132,9 +129,6 @@ def _bytes_of(records: Records) -> bytes | bytearray | memoryview:
 def error_of(code: int) -> ErrorCode:
     """The error with this code; UNKNOWN_SERVER_ERROR for one that this version does not define."""
     return refusal(code).code
-
-
-# -- Offsets and epochs --------------------------------------------------------------------------
 
 
 class OffsetAnswer(NamedTuple):
@@ -181,11 +175,11 @@ def list_offsets_request(
 def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, OffsetAnswer]:
     """The answer for each partition."""
     return {
-        TopicPartition(topic.name, each.partition_index): OffsetAnswer(
-            error_of(each.error_code), OffsetAndEpoch(each.offset, each.leader_epoch)
+        TopicPartition(topic.name, partition.partition_index): OffsetAnswer(
+            error_of(partition.error_code), OffsetAndEpoch(partition.offset, partition.leader_epoch)
         )
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -210,9 +204,10 @@ def epoch_ends_request(follower: Follower, asks: Sequence[Asked]) -> OffsetForLe
 def epoch_ends(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndAnswer]:
     """The answer for each partition."""
     return {
-        TopicPartition(topic.topic, each.partition): EpochEndAnswer(
-            error_of(each.error_code), EpochEndOffset(each.leader_epoch, each.end_offset)
+        TopicPartition(topic.topic, partition.partition): EpochEndAnswer(
+            error_of(partition.error_code),
+            EpochEndOffset(partition.leader_epoch, partition.end_offset),
         )
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }

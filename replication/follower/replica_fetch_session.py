@@ -10,8 +10,8 @@ costs as much as there is news, not as there are partitions.
 
 The leader's session notes the offsets of each response, and leaves a partition out until they
 change. So if a response's offsets were not used here (it met no ask, or the log was truncated
-first), and the partition is fetched on, the session begins anew: nothing else makes the leader
-repeat a high watermark. Kafka's followers wait for a newer one instead.
+first), and the partition is fetched on, a new session begins: nothing else makes the leader repeat
+a high watermark. Kafka's followers wait for a newer one instead.
 
 Partitions are identified by topic id and number. Nothing here does I/O.
 """

@@ -133,9 +133,7 @@ class ReplicaFetcher:
         self.followed = FollowedPartitions(config.follower_options)
         self._session = ReplicaFetchSession()
         self._wake = asyncio.Event()
-        tier_tools = TierReadTools(
-            tools.fetch_aux, self._contained, self._on_tier_read, self._now_ms
-        )
+        tier_tools = TierReadTools(tools.fetch_aux, self._contain, self._on_tier_read, self._now_ms)
         self._tier_reads = TierReads(self, tier_tools)
         self._is_unreachable = False
         self._prefix = (
@@ -176,8 +174,6 @@ class ReplicaFetcher:
         self._session.drop(names)
         self._wake.set()
 
-    # -- The loop -----------------------------------------------------------------------------
-
     async def run(self) -> None:
         """Fetch until the task is cancelled."""
         supervisor = self._tools.supervisor
@@ -214,8 +210,6 @@ class ReplicaFetcher:
         except TimeoutError:
             return
 
-    # -- Requests -----------------------------------------------------------------------------
-
     async def _request(self, message: Message, response: type[R]) -> R:
         """Send a request to the leader. Raises KafkaError."""
         leader_id = self.fetcher_id.leader_id
@@ -244,8 +238,6 @@ class ReplicaFetcher:
             self._is_unreachable = False
             _log.info("%s The leader answers again", self)
 
-    # -- Offsets and epochs -------------------------------------------------------------------
-
     async def _ask_positions(self) -> None:
         """Give all that are ready to the session; ask what others need before they can fetch.
 
@@ -273,7 +265,7 @@ class ReplicaFetcher:
                 return
 
     def _pause(self) -> Callable[[FollowedPartition], int] | None:
-        """Tells which partitions the followers' quota holds back, and for how long; None: none."""
+        """Which partitions the followers' quota holds back, and for how long; None: none."""
         throttle = self._tools.throttle
         if throttle is None:
             return None
@@ -304,12 +296,12 @@ class ReplicaFetcher:
         for partition, ask in asks:
             assert isinstance(ask, EpochEndAsk)
             answer = answers.get(partition.topic_id_partition.topic_partition)
-            with self._contained(partition):
+            with self._contain(partition):
                 if answer is None:
                     partition.failed(ask, _MISSING, self._now_ms())
                 else:
                     partition.epoch_end_found(ask, answer.error, answer.epoch_end, self._now_ms())
-            self._tell_state(partition)
+            self._log_failure(partition)
 
     async def _ask_offsets(self, asks: Sequence[Asked]) -> None:
         if not asks:
@@ -322,19 +314,17 @@ class ReplicaFetcher:
         for partition, ask in asks:
             assert isinstance(ask, OffsetAsk)
             answer = answers.get(partition.topic_id_partition.topic_partition)
-            with self._contained(partition):
+            with self._contain(partition):
                 if answer is None:
                     partition.failed(ask, _MISSING, self._now_ms())
                 else:
                     offset = answer.offset_and_epoch
                     partition.offset_found(ask, answer.error, offset, self._now_ms())
-            self._tell_state(partition)
+            self._log_failure(partition)
 
     def _on_tier_read(self, partition: FollowedPartition) -> None:
-        self._tell_state(partition)
+        self._log_failure(partition)
         self._wake.set()
-
-    # -- Records ------------------------------------------------------------------------------
 
     async def _fetch(self) -> None:
         limits = self._config.limits
@@ -365,24 +355,22 @@ class ReplicaFetcher:
             partition, ask = part
             assert isinstance(ask, FetchAsk)
             high_watermark, is_used = partition.log.high_watermark, False
-            with self._contained(partition):
+            with self._contain(partition):
                 wall_ms = self._tools.environment.wall_clock_ms()
                 fetched = fetched_of(answer)
                 now_ms = self._now_ms()
                 is_used = self.followed.fetched(partition, ask, fetched, now_ms, wall_ms)
             if not is_used and not answer.error_code:
                 self._session.on_unused(key)
-            self._tell_state(partition)
+            self._log_failure(partition)
             nbytes = 0 if answer.records is None else size_of(answer.records)
             self._count(partition, nbytes)
             if partition.log.high_watermark != high_watermark:
-                self._tell_high_watermark(partition)
+                self._notify_high_watermark(partition)
             handled += nbytes
             if handled >= _SLICE_BYTES:
                 handled = 0
                 await asyncio.sleep(0)
-
-    # -- Partitions ---------------------------------------------------------------------------
 
     def _count(self, partition: FollowedPartition, nbytes: int) -> None:
         """Count the records of a response, and against the followers' quota."""
@@ -393,12 +381,12 @@ class ReplicaFetcher:
             name, now = partition.topic_id_partition.topic_partition, asyncio.get_running_loop()
             tools.throttle.record(name, partition.log.config, nbytes, now.time())
 
-    def _tell_high_watermark(self, partition: FollowedPartition) -> None:
+    def _notify_high_watermark(self, partition: FollowedPartition) -> None:
         if self._tools.on_high_watermark is not None:
             self._tools.on_high_watermark(partition.topic_id_partition.topic_partition)
 
     @contextmanager
-    def _contained(self, partition: FollowedPartition) -> Generator[None, None, None]:
+    def _contain(self, partition: FollowedPartition) -> Generator[None, None, None]:
         """Contain an unexpected error, so that it stops this partition only."""
         name = partition.topic_id_partition.topic_partition
         with self._tools.supervisor.attempt(_PARTITION, name) as attempt:
@@ -406,7 +394,7 @@ class ReplicaFetcher:
         if attempt.has_failed:
             partition.break_down("An internal error.")
 
-    def _tell_state(self, partition: FollowedPartition) -> None:
+    def _log_failure(self, partition: FollowedPartition) -> None:
         if partition.state is FetchState.FAILED:
             name = partition.topic_id_partition.topic_partition
             _log.warning("%s Partition %s marked as failed: %s", self, name, partition.trouble)

@@ -55,18 +55,18 @@ class ReplicaFetchers:
         self._tasks = TaskOwner(_FETCHERS_MAX)
         self._is_stopped = False
 
-    # -- Metadata -----------------------------------------------------------------------------
-
     def publish(self, partitions: Sequence[Partition]) -> None:
         """Follow the leaders of these partitions, as their new images say."""
         followed: list[FollowedReplica] = []
         left: list[TopicIdPartition] = []
-        for each in partitions:
-            name, leader_id = each.topic_id_partition, each.image.leader
-            is_follower = each.role is PartitionRole.FOLLOWER and leader_id >= 0
-            if is_follower and not self._is_damaged_in_sync(each):
-                self._repair(each)
-                followed.append(FollowedReplica(name, each.log, leader_id, each.leader_epoch))
+        for partition in partitions:
+            name, leader_id = partition.topic_id_partition, partition.image.leader
+            is_follower = partition.role is PartitionRole.FOLLOWER and leader_id >= 0
+            if is_follower and not self._is_damaged_in_sync(partition):
+                self._repair(partition)
+                followed.append(
+                    FollowedReplica(name, partition.log, leader_id, partition.leader_epoch)
+                )
             else:
                 left.append(name)
         self.leave(left)
@@ -151,7 +151,7 @@ class ReplicaFetchers:
             "%s Added fetcher to broker %d for partitions HashMap(%s)",
             self._prefix,
             fetcher_id.leader_id,
-            _shown(states, len(replicas)),
+            _first_of(states, len(replicas)),
         )
 
     def _fetcher(self, fetcher_id: FetcherId) -> ReplicaFetcher:
@@ -173,7 +173,7 @@ class ReplicaFetchers:
             self._running[fetcher_id].fetcher.unfollow(of_fetcher)
         removed = [name for of_fetcher in by_fetcher.values() for name in of_fetcher]
         if removed:
-            shown = _shown(
+            shown = _first_of(
                 [str(name.topic_partition) for name in removed[:_NAMES_SHOWN_MAX]], len(removed)
             )
             _log.info("%s Removed fetcher for partitions Set(%s)", self._prefix, shown)
@@ -190,22 +190,22 @@ class ReplicaFetchers:
         for running in self._running.values():
             running.fetcher.followed.use(self._config.follower_options)
 
-    # -- State --------------------------------------------------------------------------------
-
     @property
     def fetchers(self) -> list[ReplicaFetcher]:
         """Those that have partitions to follow."""
-        return [each.fetcher for each in self._running.values()]
+        return [running.fetcher for running in self._running.values()]
 
     @property
     def max_lag(self) -> int:
         """The most records that any partition is behind its leader (MaxLag)."""
-        return max((each.fetcher.followed.max_lag for each in self._running.values()), default=0)
+        return max(
+            (running.fetcher.followed.max_lag for running in self._running.values()), default=0
+        )
 
     @property
     def failed_count(self) -> int:
         """Partitions that wait for a new leader epoch after an error (FailedPartitionsCount)."""
-        return sum(len(each.fetcher.followed.failed) for each in self._running.values())
+        return sum(len(running.fetcher.followed.failed) for running in self._running.values())
 
     def leader_of(self, name: TopicIdPartition) -> int | None:
         """The broker that the partition is fetched from; None if it is not followed."""
@@ -220,7 +220,7 @@ class ReplicaFetchers:
         await self._tasks.stop()
 
 
-def _shown(texts: Sequence[str], count: int) -> str:
+def _first_of(texts: Sequence[str], count: int) -> str:
     """These texts, and how many more there are of `count`."""
     first, more = ", ".join(texts), count - len(texts)
     return f"{first}, and {more} more" if more > 0 else first

@@ -76,8 +76,6 @@ class LogCompaction:
         self._config = config
         self._is_changed.set()
 
-    # -- Metrics ------------------------------------------------------------------------------
-
     def metrics(self) -> dict[str, float]:
         """Current values and those of the last cleaning, by the names of Kafka's MBeans."""
         metrics = {
@@ -106,8 +104,6 @@ class LogCompaction:
     def metric(self, name: str) -> float:
         """One of `metrics`."""
         return self.metrics()[name]
-
-    # -- The loop -----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Clean every log that is due, until cancelled."""
@@ -198,17 +194,15 @@ class LogCompaction:
         if not log.log_dir.is_online:
             return
         self.uncleanable.add(log.topic_partition)
-        is_told = isinstance(error, (KafkaError, CorruptIndexError))
+        is_expected = isinstance(error, (KafkaError, CorruptIndexError))
         _log.error(
             "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as "
             "uncleanable: it is not compacted until the broker restarts: %s",
             log,
             log.topic_partition,
             error,
-            exc_info=None if is_told else error,
+            exc_info=None if is_expected else error,
         )
-
-    # -- One log ------------------------------------------------------------------------------
 
     async def _clean(self, chosen: CleanableLog) -> None:
         # Imported here, as most starts have nothing to clean and need not wait for the import.

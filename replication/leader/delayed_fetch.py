@@ -13,7 +13,7 @@ available, unless the remote fetch quota is exceeded (KIP-956). In every case th
 read again to build the response.
 
 A consumer's offset between the end that it may see and the log end is no reason to complete: on a
-follower this is usual, until the leader tells it of a new high watermark (KIP-392). Kafka answers
+follower this is usual, until the leader sends it a new high watermark (KIP-392). Kafka answers
 at once there, and the consumer asks again. Records that a follower does not get, because of the
 leaders' quota (KIP-73), do not count as available.
 """

@@ -24,7 +24,7 @@ from ...clients.errors import ErrorCode
 from ...storage.log.fetch_data import FetchIsolation
 from ..partition.fetch_data import FetchResults, aborted_transactions
 from ..purgatory.purgatory import DelayedOperation
-from .log_reader import PendingRemoteRead, tell_leader
+from .log_reader import PendingRemoteRead, set_current_leader
 
 if TYPE_CHECKING:
     from ...tiering.reading.remote_log_reader import RemoteFetchResult
@@ -96,7 +96,7 @@ class DelayedRemoteFetch(DelayedOperation):
                 result = self._results[read.index]
                 if not result.records:
                     result.error_code = read.partition.not_leader().code
-                    tell_leader(result, read.partition.current_leader)
+                    set_current_leader(result, read.partition.current_leader)
         self._on_complete(self._results)
 
     def fill(self, pending: PendingRemoteRead, fetched: "RemoteFetchResult") -> None:

@@ -84,7 +84,7 @@ class ReplicaMover(Protocol):
 
     def forget(self, topic_partition: TopicPartition) -> None: ...
 
-    def tell_directory(self, partition: Partition) -> None: ...
+    def report_directory(self, partition: Partition) -> None: ...
 
 
 class LeaderFetchers(Protocol):
@@ -104,6 +104,13 @@ class HostedConfig(NamedTuple):
 
     node_id: int
     replica_lag_time_max_ms: int
+
+
+class RoleReceivers(NamedTuple):
+    """Who gets all new roles of a publication at once; None for what is not there."""
+
+    remote_tier: RemoteTier | None
+    fetchers: LeaderFetchers | None
 
 
 class _Step(NamedTuple):
@@ -136,7 +143,7 @@ class HostedPartitions:
         config: HostedConfig,
         environment: Environment,
         log_manager: LogManager,
-        remote_tier: RemoteTier | None,
+        receivers: RoleReceivers,
         on_role_change: Callable[[Partition], None],
         supervisor: Supervisor,
         broker_of: BrokerOf,
@@ -146,11 +153,11 @@ class HostedPartitions:
         self._supervisor = supervisor
         self._environment = environment
         self._log_manager = log_manager
-        self._remote_tier = remote_tier
+        self._remote_tier = receivers.remote_tier
         self._on_role_change = on_role_change
         self._listeners: dict[str, LeadershipListener] = {}
         self.mover: ReplicaMover | None = None
-        self.fetchers: LeaderFetchers | None = None
+        self._fetchers = receivers.fetchers
         self.by_name: dict[TopicPartition, Partition] = {}
         # Partitions that the image assigns to this broker but whose log could not be opened.
         self.offline: set[TopicPartition] = set()
@@ -166,7 +173,7 @@ class HostedPartitions:
         self._listeners[topic] = listener
         for partition in list(self.by_name.values()):
             if partition.topic_partition.topic == topic and partition.is_leader:
-                self._tell_listener(partition, False, True)
+                self._notify_listener(partition, False, True)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image: deletions, then new and changed partitions, then configuration.
@@ -188,8 +195,8 @@ class HostedPartitions:
         for resource in delta.changed_configs:
             if resource.type == ConfigResourceType.TOPIC:
                 self._publish_config(image, resource.name, changes)
-        self._tell_fetchers(changes)
-        self._tell_remote_tier(changes)
+        self._notify_fetchers(changes)
+        self._notify_remote_tier(changes)
         if is_start:
             with self._attempt("unclaimed logs", self):
                 self._settle_unclaimed(image)
@@ -218,16 +225,16 @@ class HostedPartitions:
         """Create a partition that was queued, if the image still assigns it to this broker."""
         changes = _RoleChanges()
         self._publish_newest(name, changes)
-        self._tell_fetchers(changes)
-        self._tell_remote_tier(changes, str(name))
+        self._notify_fetchers(changes)
+        self._notify_remote_tier(changes, str(name))
 
     def _change_waiting(self, names: list[TopicPartition]) -> None:
         """Change partitions that were queued, as the newest image says."""
         changes = _RoleChanges()
         for name in names:
             self._publish_newest(name, changes)
-        self._tell_fetchers(changes)
-        self._tell_remote_tier(changes)
+        self._notify_fetchers(changes)
+        self._notify_remote_tier(changes)
 
     def _publish_newest(self, name: TopicPartition, changes: _RoleChanges) -> None:
         topic = self._image.topics_by_name.get(name.topic)
@@ -328,24 +335,24 @@ class HostedPartitions:
         """Give the partition its role, and notify everything that depends on it."""
         name = partition.topic_partition
         had_led = partition.is_leader
-        leads_anew = partition.update(partition_image, self._environment.wall_clock_ms())
+        is_newly_elected = partition.update(partition_image, self._environment.wall_clock_ms())
         if name in self._unfinished:
             self._unfinished.remove(name)
             # Receivers that missed the last change must get it now, even if the image is the same.
-            had_led, leads_anew = True, partition.is_leader
+            had_led, is_newly_elected = True, partition.is_leader
             # An invalid configuration is not tried again: its correction is published anyway.
             with self._attempt(name.topic, _CONFIG):
                 config = self._log_config(image, name.topic)
                 self._run(name, _CONFIG, self._configure, partition, config, changes)
-        if leads_anew:
+        if is_newly_elected:
             changes.leaders.append(partition)
         elif partition.role is PartitionRole.FOLLOWER:
             changes.followers.append(partition)
         changes.updated.append(partition)
         if self.mover is not None:
-            self._run(name, self.mover, self.mover.tell_directory, partition)
+            self._run(name, self.mover, self.mover.report_directory, partition)
         self._run(name, _PURGATORIES, self._on_role_change, partition)
-        self._tell_listener(partition, had_led, leads_anew)
+        self._notify_listener(partition, had_led, is_newly_elected)
 
     def _host(
         self,
@@ -486,14 +493,14 @@ class HostedPartitions:
         partition = self.by_name.pop(name, None)
         if partition is None:
             if is_unfinished:
-                self._tell_resigned(name)
+                self._notify_resigned(name)
             return None
         had_led = partition.is_leader or is_unfinished
         self._leave([partition.topic_id_partition])
         partition.remove()
         with self._attempt(name, _PURGATORIES):
             self._on_role_change(partition)
-        self._tell_listener(partition, had_led, False)
+        self._notify_listener(partition, had_led, False)
         return partition
 
     def _delete_logs(self, names: list[TopicPartition]) -> None:
@@ -515,7 +522,7 @@ class HostedPartitions:
         """Delete the logs of a partition whose committed assignment is without this broker.
 
         Kafka renames them (`-stray`) if this broker was down when its replica left, and deletes
-        them if it was up. The record is the same: what is not assigned here is copied anew if it
+        them if it was up. The record is the same: what is not assigned here is copied again if it
         ever comes back, and cannot be elected before.
         """
         manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
@@ -585,59 +592,62 @@ class HostedPartitions:
     def on_moved(self, partition: Partition) -> None:
         """Restart what works on the log of a partition, which another one has replaced: that one
         is in another directory."""
-        if self.fetchers is not None:
-            with self._attempt(partition.topic_partition, self.fetchers):
-                self.fetchers.publish([partition])
-        if self._remote_tier is not None and _tiered([partition]):
+        if self._fetchers is not None:
+            with self._attempt(partition.topic_partition, self._fetchers):
+                self._fetchers.publish([partition])
+        if self._remote_tier is not None and _with_tiering([partition]):
             self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
             changes = _RoleChanges()
             if partition.is_leader:
                 changes.leaders.append(partition)
             else:
                 changes.followers.append(partition)
-            self._tell_remote_tier(changes, str(partition.topic_partition))
+            self._notify_remote_tier(changes, str(partition.topic_partition))
 
-    def _tell_listener(self, partition: Partition, had_led: bool, leads_anew: bool) -> None:
+    def _notify_listener(self, partition: Partition, had_led: bool, is_newly_elected: bool) -> None:
         name = partition.topic_partition
         listener = self._listeners.get(name.topic)
-        if leads_anew and listener is not None:
+        if is_newly_elected and listener is not None:
             epoch = partition.leader_epoch
             self._run(name, listener, listener.on_elected, name.partition, epoch)
         elif had_led and not partition.is_leader:
-            self._tell_resigned(name)
+            self._notify_resigned(name)
 
-    def _tell_resigned(self, name: TopicPartition) -> None:
+    def _notify_resigned(self, name: TopicPartition) -> None:
         listener = self._listeners.get(name.topic)
         if listener is not None:
             self._run(name, listener, listener.on_resigned, name.partition)
 
     def on_log_dir_failure(self, partitions: Iterable[Partition]) -> None:
         """Stop following partitions whose log directory has failed."""
-        self._leave([each.topic_id_partition for each in partitions])
+        self._leave([partition.topic_id_partition for partition in partitions])
 
     def _leave(self, partitions: Collection[TopicIdPartition]) -> None:
-        if self.fetchers is not None and partitions:
-            with self._attempt("fetchers", self.fetchers):
-                self.fetchers.leave(partitions)
+        if self._fetchers is not None and partitions:
+            with self._attempt("fetchers", self._fetchers):
+                self._fetchers.leave(partitions)
 
-    def _tell_fetchers(self, changes: _RoleChanges) -> None:
-        if self.fetchers is None or not changes.updated:
+    def _notify_fetchers(self, changes: _RoleChanges) -> None:
+        if self._fetchers is None or not changes.updated:
             return
-        with self._attempt("followers", self.fetchers) as attempt:
-            self.fetchers.publish(changes.updated)
+        with self._attempt("followers", self._fetchers) as attempt:
+            self._fetchers.publish(changes.updated)
         if attempt.has_failed:
             for partition in changes.updated:
                 self._do_again(partition.topic_partition)
 
-    def _tell_remote_tier(self, changes: _RoleChanges, subject: str = "leaderships") -> None:
+    def _notify_remote_tier(self, changes: _RoleChanges, subject: str = "leaderships") -> None:
         manager = self._remote_tier
         if manager is None:
             return
         with self._attempt(subject, manager) as attempt:
-            leaders, followers = _tiered(changes.leaders), _tiered(changes.followers)
+            leaders, followers = _with_tiering(changes.leaders), _with_tiering(changes.followers)
             if leaders or followers:
                 manager.on_leadership_change(_as_leaders(leaders), _as_followers(followers))
-            leaders, followers = _disabled(changes.leaders), _disabled(changes.followers)
+            leaders, followers = (
+                _with_disabled_tiering(changes.leaders),
+                _with_disabled_tiering(changes.followers),
+            )
             if leaders or followers:
                 manager.on_tiering_disabled(_as_leaders(leaders), _as_followers(followers))
         if not attempt.has_failed:
@@ -649,14 +659,17 @@ class HostedPartitions:
 def _as_leaders(partitions: Iterable[Partition]) -> "list[LeaderPartition]":
     from ...tiering.remote_log_manager import LeaderPartition
 
-    return [LeaderPartition(each.topic_id_partition, each.leader_epoch) for each in partitions]
+    return [
+        LeaderPartition(partition.topic_id_partition, partition.leader_epoch)
+        for partition in partitions
+    ]
 
 
 def _as_followers(partitions: Iterable[Partition]) -> list[TopicIdPartition]:
-    return [each.topic_id_partition for each in partitions]
+    return [partition.topic_id_partition for partition in partitions]
 
 
-def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
+def _with_tiering(partitions: Iterable[Partition]) -> list[Partition]:
     """The partitions whose segments are tiered (`RemoteLogManager.filterPartitions`)."""
     return [
         partition
@@ -666,7 +679,7 @@ def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
     ]
 
 
-def _disabled(partitions: Iterable[Partition]) -> list[Partition]:
+def _with_disabled_tiering(partitions: Iterable[Partition]) -> list[Partition]:
     """The partitions that are no longer tiered and whose remote data must be deleted."""
     return [
         partition

@@ -19,7 +19,7 @@ from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
-from ..partition.isr_state import ErrorReaction, IsrAnswer, IsrProposal
+from ..partition.isr import ErrorReaction, IsrAnswer, IsrProposal
 from ..partition.partition import Partition
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class IsrSender:
         self._tasks.start(self._scan_all(), "ISR scan")
 
     async def stop(self) -> None:
-        """Send nothing more; the next leader decides anew."""
+        """Send nothing more; the next leader decides for itself."""
         await self._tasks.stop()
 
     def on_follower_fetch(self, partition: Partition, replica_id: int) -> None:
@@ -95,7 +95,7 @@ class IsrSender:
             verb,
             partition.topic_partition,
             _ids(partition.isr_state.isr),
-            _ids(each.broker_id for each in proposal.isr),
+            _ids(replica.broker_id for replica in proposal.isr),
             partition.log.high_watermark,
             partition.log.log_end_offset,
         )
@@ -151,7 +151,7 @@ class IsrSender:
             if reaction is not ErrorReaction.RETRY:
                 _log.info(
                     "The controller refused the ISR %s of %s: %s (%s)",
-                    _ids(each.broker_id for each in proposal.isr),
+                    _ids(replica.broker_id for replica in proposal.isr),
                     partition.topic_partition,
                     answer.name,
                     reaction.value,

@@ -71,8 +71,6 @@ class LogDirMoves:
         self._tasks = TaskOwner(1)
         self._mover: asyncio.Task[None] | None = None
 
-    # -- Requests -----------------------------------------------------------------------------
-
     def alter(self, partition: Partition, log_dir: LogDir) -> None:
         """Move the replica to `log_dir`; if it is already there, cancel its move elsewhere.
 
@@ -106,7 +104,7 @@ class LogDirMoves:
         self._moves.pop(name, None)
         self._log_manager.delete_future_log(name, self._environment.wall_clock_ms())
         # The controller may already have recorded the other directory.
-        self._tools.directories.tell(
+        self._tools.directories.report(
             partition.topic_id_partition, partition.log.log_dir.directory_id
         )
 
@@ -125,8 +123,6 @@ class LogDirMoves:
     async def stop(self) -> None:
         """Stop the moves; the next start resumes them."""
         await self._tasks.stop()
-
-    # -- Moving -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while self._moves:
@@ -168,7 +164,7 @@ class LogDirMoves:
             await self._tools.directories.assign(partition.topic_id_partition, directory)
         if not self._is_current(move):
             # The cancellation has reported the old directory; do so again, after the new one.
-            self._tools.directories.tell(
+            self._tools.directories.report(
                 partition.topic_id_partition, partition.log.log_dir.directory_id
             )
         elif move.copy.bytes_left <= _LAST_BYTES_MAX:

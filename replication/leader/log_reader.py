@@ -6,7 +6,7 @@ the rest of the request's limit and their own limit (KAFKA-19795). A remote read
 most bytes it may return, because its real size isn't known yet. While the remote fetch quota is
 exceeded, a partition that needs the remote tier returns no records and no error (KIP-956).
 
-A consumer that tells its rack may be sent to another replica instead (KIP-392), which then answers
+A consumer that states its rack may be sent to another replica instead (KIP-392), which then answers
 up to its own high watermark. A throttled follower outside of the ISR gets no records while the
 leaders' quota is exceeded (KIP-73).
 """
@@ -66,7 +66,7 @@ class ReadOutcome:
     """The results of one pass over the partitions."""
 
     results: FetchResults
-    # Whether the fetch has waited: what it tells of a follower is known already.
+    # Whether the fetch has waited: its information on a follower has been used.
     has_waited: bool = False
     readable_bytes: int = 0
     # Whether to answer at once, because of an error, a diverging epoch or another replica to read.
@@ -85,15 +85,17 @@ class LogReader:
         leader_of: LeaderOf,
         on_follower_fetch: Callable[[Partition, ReplicaEpoch, FetchPartition], None],
         is_remote_throttled: Callable[[], bool] = lambda: False,
+        selection: "RackAwareSelection | None" = None,
+        throttle: "ThrottledReplicas | None" = None,
     ) -> None:
         self._partition_of = partition_of
         self._leader_of = leader_of
         self._on_follower_fetch = on_follower_fetch
         self.is_remote_throttled = is_remote_throttled
         """Whether the remote fetch quota is exceeded."""
-        self.selection: RackAwareSelection | None = None
+        self._selection = selection
         """Chooses the replica that a consumer should read from; None: always the leader."""
-        self.throttle: ThrottledReplicas | None = None
+        self.throttle = throttle
         """The leaders' replication quota; None where no partition has followers."""
         self._damage: dict[TopicPartition, str] = {}
         """The last error logged for each partition whose log is damaged."""
@@ -120,8 +122,8 @@ class LogReader:
                     params, fetch_partition, max_bytes, may_exceed, outcome
                 )
             except KafkaError as error:
-                self._tell_damage(fetch_partition, error)
-                outcome.results.append(self.refused(fetch_partition, error))
+                self._log_damage(fetch_partition, error)
+                outcome.results.append(self.error_result(fetch_partition, error))
                 outcome.must_answer = True
                 continue
             if partition_data:
@@ -141,7 +143,7 @@ class LogReader:
         partition = self.partition_for(fetch_partition)
         log = readable_log(partition, params, fetch_partition)
         offset, isolation = fetch_partition.fetch_offset, params.isolation
-        if self.selection is not None or fetch_partition.last_fetched_epoch >= 0:
+        if self._selection is not None or fetch_partition.last_fetched_epoch >= 0:
             instead = self._instead_of_records(params, fetch_partition, partition, log)
             if instead is not None:
                 outcome.must_answer = True
@@ -199,8 +201,8 @@ class LogReader:
         """The result that sends a consumer to another replica, or a fetcher to where its log
         diverges; None if it may have records."""
         offset = fetch_partition.fetch_offset
-        if self.selection is not None and params.rack and partition.is_leader:
-            nearest = self.selection.select(partition, params.rack, params.listener, offset)
+        if self._selection is not None and params.rack and partition.is_leader:
+            nearest = self._selection.select(partition, params.rack, params.listener, offset)
             if nearest is not None:
                 return _read_elsewhere(fetch_partition, log, nearest)
         if fetch_partition.last_fetched_epoch < 0:
@@ -218,7 +220,7 @@ class LogReader:
         now = asyncio.get_running_loop().time()
         return throttle.holds_back(partition.topic_partition, partition.log.config, now)
 
-    def _tell_damage(self, fetch_partition: FetchPartition, error: KafkaError) -> None:
+    def _log_damage(self, fetch_partition: FetchPartition, error: KafkaError) -> None:
         """Log an error for a damaged log once, however often it is fetched."""
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             return
@@ -247,7 +249,7 @@ class LogReader:
             )
         return partition
 
-    def refused(self, fetch_partition: FetchPartition, error: KafkaError) -> PartitionData:
+    def error_result(self, fetch_partition: FetchPartition, error: KafkaError) -> PartitionData:
         """The result for an error; leadership errors include the current leader."""
         answer = PartitionData(
             partition_index=fetch_partition.topic_id_partition.partition,
@@ -257,7 +259,9 @@ class LogReader:
             records=EMPTY_RECORDS,
         )
         if error.code in _NAMES_THE_LEADER:
-            tell_leader(answer, self._leader_of(fetch_partition.topic_id_partition.topic_partition))
+            set_current_leader(
+                answer, self._leader_of(fetch_partition.topic_id_partition.topic_partition)
+            )
         return answer
 
 
@@ -277,7 +281,7 @@ def readable_log(
     return log
 
 
-def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
+def set_current_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
     """Put the current leader into the answer, if it is known (KIP-951)."""
     if leader is not None:
         answer.current_leader = LeaderIdAndEpoch(

@@ -75,9 +75,9 @@ class LongSearches(NamedTuple):
     """Whether anybody still waits for the answer."""
 
     def check(self) -> None:
-        """Raises KafkaError if nobody waits for the answer any more."""
+        """Raises KafkaError if the client no longer waits for the answer."""
         if not self.is_wanted():
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Nobody waits for this search.")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Nothing waits for this search any more.")
 
 
 def look_up_offset(
@@ -106,7 +106,7 @@ def look_up_offset(
         next(search)
     except StopIteration as end:
         return _answer(sight, timestamp, cast("Found", end.value), remote_tier)
-    # While it waits for its turn, it holds nothing: then it begins anew.
+    # While it waits for its turn, it holds nothing: then it begins again.
     search.close()
     return _look_up_at_length(sight, query, remote_tier, searches)
 

@@ -8,8 +8,9 @@ the topic is recorded and create the logs when they get the record; until then c
 (NOT_LEADER_OR_FOLLOWER).
 
 A broker that is fenced may change thousands of partitions at once. Most of those changes wait here,
-too: the same loop answers the heartbeats and the quorum's requests, and whoever is not answered in
-time is fenced next. Until its turn a partition is as if this broker had heard of the change later.
+too: the same loop answers the heartbeats and the quorum's requests, and a broker without an answer
+in time is fenced next. Until its turn a partition is as if this broker had heard of the change
+later.
 
 Each turn is limited by counts, not by time, so that a simulation can replay it.
 """

@@ -79,14 +79,14 @@ class ReplicaDirectories:
         self._supervisor = supervisor
         self._tasks = TaskOwner(1)
         self._is_stopped = False
-        self._teller: asyncio.Task[None] | None = None
+        self._reporter: asyncio.Task[None] | None = None
 
-    def tell(self, replica: TopicIdPartition, directory: Uuid) -> None:
+    def report(self, replica: TopicIdPartition, directory: Uuid) -> None:
         """Queue a report of the replica's directory."""
         self._pending[replica] = directory
         self._wake()
 
-    def tell_failure(self, directories: Collection[Uuid]) -> None:
+    def report_failure(self, directories: Collection[Uuid]) -> None:
         """Queue a report that these directories have failed."""
         self._failed.update(directories)
         self._wake()
@@ -102,14 +102,14 @@ class ReplicaDirectories:
         await self._tasks.stop()
 
     def _wake(self) -> None:
-        if not self._is_stopped and (self._teller is None or self._teller.done()):
-            self._teller = self._tasks.start(self._tell_all(), "replica directories")
+        if not self._is_stopped and (self._reporter is None or self._reporter.done()):
+            self._reporter = self._tasks.start(self._report_all(), "replica directories")
 
-    async def _tell_all(self) -> None:
+    async def _report_all(self) -> None:
         while self._pending or self._failed:
             with self._supervisor.attempt(_ASSIGNMENT):
                 try:
-                    await self._tell_some()
+                    await self._report_batch()
                 except KafkaError as error:
                     _log.info(
                         "Could not report replica directories to the controller, trying again: %s",
@@ -118,7 +118,7 @@ class ReplicaDirectories:
                     await asyncio.sleep(_RETRY_S)
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 
-    async def _tell_some(self) -> None:
+    async def _report_batch(self) -> None:
         # Assignments first, so that replicas that have left a failed directory don't fail with it.
         if not self._pending:
             failed = frozenset(self._failed)

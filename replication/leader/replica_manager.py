@@ -7,8 +7,8 @@ partition by partition: an error of one partition never affects another.
 Rules:
 
 - an append or a fetch that need not wait is answered in the same call, without a future or a task;
-- an append, a new high watermark or a change of leader, each of which may complete a waiting
-  operation, reaches the purgatories before the call that caused it returns;
+- whatever may complete a waiting operation (an append, a new high watermark, a change of leader)
+  reaches the purgatories before the call that caused it returns;
 - a partition that has left this broker is removed before its log is deleted, so nothing can be
   written to a log that is being deleted.
 """
@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.runtime.environment import Environment
@@ -26,7 +26,7 @@ from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.turns import in_turns
 from ...clients.topic_partition import TopicPartition
 from ...storage.directory.log_dir import LogDir
-from ...storage.log.append_info import RecordValidationError
+from ...storage.log.append_result import RecordValidationError
 from ...storage.log.fetch_data import FetchIsolation
 from ...storage.log.log_validator import may_take_long
 from ...storage.manager.log_manager import LogManager
@@ -37,16 +37,13 @@ from ..partition.append_data import ACKS_ALL, AppendEntry, AppendRequest
 from ..partition.fetch_data import (
     CurrentLeader,
     EpochEndOffset,
-    FetchParams,
     FetchPartition,
-    FetchResults,
 )
 from ..partition.partition import Partition, PartitionEvent, PartitionRole
 from ..purgatory.purgatory import DelayedOperation, Purgatory
 from ..remote_tier import RemoteTier
-from .awaited_watermark import AwaitedWatermark
+from .awaited_watermark import AwaitedWatermark, UnsettledAppend
 from .delayed_list_offsets import OffsetListing, OffsetResults
-from .delayed_produce import UnsettledAppend
 from .delayed_replication import DelayedReplication, ResultT, Unreplicated
 from .delete_records import (
     DelayedDeleteRecords,
@@ -58,8 +55,8 @@ from .delete_records import (
 from .hosted_partitions import (
     HostedConfig,
     HostedPartitions,
-    LeaderFetchers,
     LeadershipListener,
+    RoleReceivers,
 )
 from .leader_fetch import LeaderFetch
 from .log_reader import LogReader
@@ -69,6 +66,7 @@ from .replica_movement import ReplicaMovement
 
 if TYPE_CHECKING:
     from ...clients.record.batch import RecordBatch
+    from ..follower.replica_fetchers import ReplicaFetchers
     from ..throttled_replicas import ThrottledReplicas
     from .isr_sender import IsrSender
     from .replica_selection import RackAwareSelection
@@ -88,6 +86,45 @@ class ReplicaManagerConfig:
     remote_fetch_max_wait_ms: int = 500
     remote_list_offsets_timeout_ms: int = 30_000
 
+
+class PartitionsHere(NamedTuple):
+    """What the replica peers need from the partitions of this broker."""
+
+    all: Callable[[], list[Partition]]
+    on_high_watermark: Callable[[TopicPartition], None]
+    """A follower's high watermark has moved."""
+    complete_replicated: Callable[[Partition], None]
+    """The high watermark of a partition led here may have moved."""
+
+
+class ReplicaPeers(NamedTuple):
+    """What keeps the replicas here in step with those of other brokers."""
+
+    fetchers: "ReplicaFetchers | None" = None
+    """Follow the leaders of other brokers."""
+    isr_sender: "IsrSender | None" = None
+    """Asks the controller to change ISRs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaParts:
+    """The optional parts that a broker's replicas work with besides their logs; None where
+    absent."""
+
+    remote_tier: RemoteTier | None = None
+    is_metadata_writer: Callable[[str | None], bool] | None = None
+    """Whether a client id may write to the tier's metadata topic; None allows any."""
+    move_tools: MoveTools | None = None
+    """Moves replicas between log directories."""
+    selection: "RackAwareSelection | None" = None
+    """Chooses the replica that a consumer should read from (KIP-392); None: always the leader."""
+    throttle: "ThrottledReplicas | None" = None
+    """Keeps the followers of this broker's partitions within the leaders' quota (KIP-73)."""
+    peers: Callable[[PartitionsHere], ReplicaPeers] | None = None
+    """Creates the replica peers; None for a broker that is alone."""
+
+
+_ALONE = ReplicaParts()
 
 # Python 3.11 takes 0.1 µs to look up an enum member, and this runs for every batch.
 _NONE = ErrorCode.NONE
@@ -114,22 +151,30 @@ class ReplicaManager:
         environment: Environment,
         log_manager: LogManager,
         image: Callable[[], ClusterImage],
-        remote_tier: RemoteTier | None = None,
-        move_tools: MoveTools | None = None,
+        parts: ReplicaParts = _ALONE,
         supervisor: Supervisor | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._environment = environment
         self._image = image
         self._loop = loop
-        self._remote_tier = remote_tier
-        self.is_metadata_writer: Callable[[str | None], bool] | None = None
-        """Whether a client id may write to the tier's metadata topic; None allows any."""
+        remote_tier = self._remote_tier = parts.remote_tier
+        self._is_metadata_writer = parts.is_metadata_writer
+        self.peers: ReplicaPeers | None = None
+        if parts.peers is not None:
+            self.peers = parts.peers(
+                PartitionsHere(
+                    lambda: list(self._partitions.values()),
+                    self.on_high_watermark,
+                    self.complete_replicated,
+                )
+            )
+        self._isr_sender = None if self.peers is None else self.peers.isr_sender
         self._hosted = HostedPartitions(
             HostedConfig(config.node_id, config.replica_lag_time_max_ms),
             environment,
             log_manager,
-            remote_tier,
+            RoleReceivers(remote_tier, None if self.peers is None else self.peers.fetchers),
             self._complete_after_role_change,
             supervisor or Supervisor(environment.random),
             lambda broker_id: self._image().brokers.get(broker_id),
@@ -141,12 +186,13 @@ class ReplicaManager:
             self._current_leader,
             self._on_follower_fetch,
             lambda: remote_tier is not None and remote_tier.is_fetch_throttled,
+            parts.selection,
+            parts.throttle,
         )
-        self._leader_fetch = LeaderFetch(
+        self.leader_fetch = LeaderFetch(
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
-        self.isr_sender: IsrSender | None = None
-        """Asks the controller for other ISRs; None where no partition has followers."""
+        """Serves fetches of consumers and followers."""
         self.long_work = asyncio.Lock()
         """Held during each part of long work on the event loop, and the pause after it."""
         self._produce_purgatory: Purgatory[DelayedOperation] = Purgatory("Produce", loop)
@@ -158,8 +204,10 @@ class ReplicaManager:
             config.remote_list_offsets_timeout_ms,
         )
         self._movement: ReplicaMovement | None = None
-        if move_tools is not None:
-            self._movement = ReplicaMovement(self._hosted, move_tools, log_manager, environment)
+        if parts.move_tools is not None:
+            self._movement = ReplicaMovement(
+                self._hosted, parts.move_tools, log_manager, environment
+            )
             self._hosted.mover = self._movement
 
     @property
@@ -170,7 +218,7 @@ class ReplicaManager:
     @property
     def purgatories(self) -> Sequence[Purgatory[Any]]:
         """The purgatories of every kind of operation."""
-        fetch = self._leader_fetch
+        fetch = self.leader_fetch
         return (
             self._produce_purgatory,
             fetch.purgatory,
@@ -178,11 +226,6 @@ class ReplicaManager:
             self._delete_purgatory,
             self._offsets.purgatory,
         )
-
-    @property
-    def purgatory_sizes(self) -> Mapping[str, int]:
-        """How many operations wait, by the purgatory's name."""
-        return {purgatory.name: len(purgatory) for purgatory in self.purgatories}
 
     @property
     def expired_offset_searches(self) -> Mapping[TopicPartition, int]:
@@ -212,26 +255,14 @@ class ReplicaManager:
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker has no replica of {topic_partition}."
         )
 
-    def wait_for_remote(self, max_wait_ms: int, list_offsets_timeout_ms: int) -> None:
+    def set_remote_timeouts(self, max_wait_ms: int, list_offsets_timeout_ms: int) -> None:
         """Set the timeouts of remote fetches and of remote offset searches."""
-        self._leader_fetch.remote_fetch_max_wait_ms = max_wait_ms
+        self.leader_fetch.remote_fetch_max_wait_ms = max_wait_ms
         self._offsets.timeout_ms = list_offsets_timeout_ms
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Notify `listener` of this broker's leaderships in the topic, current and later ones."""
         self._hosted.listen(topic, listener)
-
-    def fetch_with(self, fetchers: LeaderFetchers) -> None:
-        """Follow other leaders with `fetchers`. Call it before the first `publish`."""
-        self._hosted.fetchers = fetchers
-
-    def read_near(self, selection: "RackAwareSelection") -> None:
-        """Send consumers to the replica that `selection` chooses (KIP-392)."""
-        self._reader.selection = selection
-
-    def throttle_followers(self, throttle: "ThrottledReplicas") -> None:
-        """Keep the followers of this broker's partitions within the leaders' quota (KIP-73)."""
-        self._reader.throttle = throttle
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image to the partitions here (a listener of the controller)."""
@@ -286,7 +317,7 @@ class ReplicaManager:
     def when_replicated(
         self, name: TopicPartition, offset: int, timeout_ms: int
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
-        """NONE once the high watermark of a partition led here has come to `offset`.
+        """NONE once the high watermark of a partition led here has reached `offset`.
 
         NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION if it is not led
         here any more, REQUEST_TIMED_OUT after `timeout_ms`.
@@ -323,7 +354,7 @@ class ReplicaManager:
             # The append will return the error.
             return None
 
-    async def check_at_length(self, entry: AppendEntry) -> None:
+    async def check_in_steps(self, entry: AppendEntry) -> None:
         """Check the entry's records, with pauses; only one entry is checked at a time.
 
         The entry must own its records: they may be changed, and are still read after each pause.
@@ -349,7 +380,7 @@ class ReplicaManager:
         topic_partition, acks = entry.topic_partition, request.acks
         try:
             partition = self._partitions.get(topic_partition) or self.partition(topic_partition)
-            if partition.is_guarded:
+            if partition.restricts_writers:
                 self._check_may_write(partition, request)
             info = partition.append_as_leader(
                 entry.records, acks, request.origin, now_ms, entry.checked_for
@@ -370,7 +401,7 @@ class ReplicaManager:
         """Refuse writes to internal topics, except by their coordinator or the tier's producer."""
         if request.origin is not AppendOrigin.CLIENT:
             return
-        may_write = self.is_metadata_writer
+        may_write = self._is_metadata_writer
         if not partition.is_internal and (may_write is None or may_write(request.sender)):
             return
         raise KafkaError(
@@ -409,7 +440,7 @@ class ReplicaManager:
 
     def _complete_waiting(self, partition: Partition) -> None:
         """Complete operations after the log end, high watermark, leader or epoch has changed."""
-        fetch = self._leader_fetch
+        fetch = self.leader_fetch
         if fetch.purgatory.is_watched(partition):
             fetch.purgatory.check_and_complete(partition)
         if self._produce_purgatory.is_watched(partition):
@@ -418,15 +449,9 @@ class ReplicaManager:
     def _complete_after_role_change(self, partition: Partition) -> None:
         """Complete operations after the leader or the leader epoch has changed."""
         self._complete_waiting(partition)
-        self._leader_fetch.remote_purgatory.check_and_complete(partition)
+        self.leader_fetch.remote_purgatory.check_and_complete(partition)
         self._offsets.purgatory.check_and_complete(partition)
         self._delete_purgatory.check_and_complete(partition)
-
-    def fetch(
-        self, params: FetchParams, partitions: Sequence[FetchPartition]
-    ) -> "FetchResults | asyncio.Future[FetchResults]":
-        """The results in request order, or a future of them if the fetch has to wait."""
-        return self._leader_fetch.fetch(params, partitions)
 
     def _on_follower_fetch(
         self, partition: Partition, follower: ReplicaEpoch, fetch_partition: FetchPartition
@@ -440,13 +465,14 @@ class ReplicaManager:
             knows_epoch=fetch_partition.current_leader_epoch >= 0,
         ):
             self._complete_waiting(partition)
-        if self.isr_sender is not None:
-            self.isr_sender.on_follower_fetch(partition, follower.broker_id)
+        if self._isr_sender is not None:
+            self._isr_sender.on_follower_fetch(partition, follower.broker_id)
         if self._delete_purgatory.is_watched(partition):
             self._delete_purgatory.check_and_complete(partition)
 
     def on_high_watermark(self, name: TopicPartition) -> None:
-        """Answer consumers of a partition that this broker follows, after new records for them."""
+        """Answer waiting consumers of a partition that this broker follows: its high watermark has
+        risen."""
         partition = self._partitions.get(name)
         if partition is not None:
             self._complete_waiting(partition)
@@ -479,7 +505,7 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(topic_partition)
-                if self.is_metadata_writer is not None:
+                if self._is_metadata_writer is not None:
                     check_is_not_tier_metadata(partition)
                 required = delete_records_of(partition, offset)
             except KafkaError as error:
@@ -507,5 +533,5 @@ class ReplicaManager:
             await self._movement.stop()
         self._produce_purgatory.shutdown()
         self._delete_purgatory.shutdown()
-        await self._leader_fetch.stop()
+        await self.leader_fetch.stop()
         await self._offsets.stop()

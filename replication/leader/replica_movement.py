@@ -105,8 +105,6 @@ class ReplicaMovement:
         if self._bytes_per_second is not None:
             moves.quota.bytes_per_second = self._bytes_per_second
 
-    # -- Partition changes --------------------------------------------------------------------
-
     def resume(self, partition: Partition) -> None:
         """Resume a move that a stop or a crash has interrupted."""
         self._machinery().resume(partition)
@@ -116,20 +114,20 @@ class ReplicaMovement:
         if self._moves is not None:
             self._moves.forget(topic_partition)
 
-    def tell_directory(self, partition: Partition) -> None:
+    def report_directory(self, partition: Partition) -> None:
         """Report the replica's directory unless the controller has recorded it."""
         directory = partition.log.log_dir.directory_id
         directory_id = partition.image.directory(partition.node_id)
         future = self._log_manager.future_logs.get(partition.topic_partition)
         is_moving = future is not None and future.log_dir.directory_id == directory_id
         if directory not in (ZERO_UUID, directory_id) and not is_moving:
-            self._tools.directories.tell(partition.topic_id_partition, directory)
+            self._tools.directories.report(partition.topic_id_partition, directory)
 
     def on_log_dir_failure(self, log_dir: LogDir) -> None:
         """Report the failure to the controller, and end the moves from and to the directory."""
         if self._moves is not None:
             self._moves.on_log_dir_failure(log_dir)
-        self._tools.directories.tell_failure([log_dir.directory_id])
+        self._tools.directories.report_failure([log_dir.directory_id])
 
     async def stop(self) -> None:
         """Stop the moves; the next start resumes them."""

@@ -1,6 +1,6 @@
 """Which replica a consumer should read from (KIP-392, `RackAwareReplicaSelector`).
 
-Only the leader chooses, for each fetch of a consumer anew:
+Only the leader chooses, for each fetch of a consumer:
 
     the leader is in the client's rack       -> the leader
     other candidates are in the client's rack -> the most caught-up of them
@@ -33,9 +33,9 @@ def nearest_replica(
     if not rack or leader_rack == rack:
         return None
     nearby = [
-        (each.log_end_offset, each.last_caught_up_ms, each.broker_id)
-        for each in followers
-        if each.rack == rack
+        (follower.log_end_offset, follower.last_caught_up_ms, follower.broker_id)
+        for follower in followers
+        if follower.rack == rack
     ]
     return max(nearby)[2] if nearby else None
 

@@ -2,8 +2,8 @@
 
 A search for a timestamp in a compressed batch holds what it has decompressed, and takes seconds if
 the batch was made for that. Only few are made at once, so that many of them need no more memory
-than those. The others wait and hold nothing. Partitions take turns: whoever asks for many in one
-partition does not hold up a search in another.
+than those. The others wait and hold nothing. Partitions take turns: many searches in one partition
+do not hold up a search in another.
 """
 
 import asyncio

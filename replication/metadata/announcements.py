@@ -42,7 +42,7 @@ class Announcements:
             )
         if len(created) > _EACH_AT_MOST:
             _log.info("Created %d more topics", len(created) - _EACH_AT_MOST)
-        self._tell_leaderships(led)
+        self._log_leaderships(led)
         deleted = list(delta.deleted_topics.values())
         for gone in deleted[:_EACH_AT_MOST]:
             _log.info("Deleted topic %s with topic id %s", gone.name, uuid_to_string(gone.topic_id))
@@ -65,7 +65,7 @@ class Announcements:
                 led[TopicPartition(topic.name, number)] = partition
         return led
 
-    def _tell_leaderships(self, led: dict[TopicPartition, PartitionImage]) -> None:
+    def _log_leaderships(self, led: dict[TopicPartition, PartitionImage]) -> None:
         if len(led) > _EACH_AT_MOST:
             topics = sorted({partition.topic for partition in led})
             more = ", …" if len(topics) > _EACH_AT_MOST else ""

@@ -490,9 +490,9 @@ class ClusterDelta:
 
     def _replay_clear_elr(self, record: ClearElrRecord) -> None:
         """Clear the eligible leader replicas of a topic, or of all (`TopicsDelta.replay`)."""
-        topics = {each.name: each.topic_id for each in self.base.topics_by_id.values()}
+        topics = {topic.name: topic.topic_id for topic in self.base.topics_by_id.values()}
         topics = {name: each for name, each in topics.items() if each not in self.deleted_topics}
-        topics.update({each.name: each.topic_id for each in self.changed_topics.values()})
+        topics.update({topic.name: topic.topic_id for topic in self.changed_topics.values()})
         if record.topic_name:
             if record.topic_name not in topics:
                 raise _contradiction("it clears the ELR of a topic that does not exist")
@@ -594,8 +594,10 @@ def _feature_levels(
 ) -> Mapping[str, FeatureLevels]:
     return MappingProxyType(
         {
-            each.name: FeatureLevels(each.min_supported_version, each.max_supported_version)
-            for each in features
+            feature.name: FeatureLevels(
+                feature.min_supported_version, feature.max_supported_version
+            )
+            for feature in features
         }
     )
 

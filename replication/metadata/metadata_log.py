@@ -9,7 +9,7 @@ Rules:
   immediately with one voter (stricter than Kafka's leader);
 - the epoch rises at every start and is on the disk before anything is written in it;
 - a start loads the newest snapshot and replays the log after it (see `log_snapshots.py`), which
-  a sole voter does at once, and a member of a larger quorum as far as the quorum tells it;
+  a sole voter does at once, and a member of a larger quorum as far as the quorum has committed it;
 - records between BeginTransaction and EndTransaction take effect atomically (KIP-868).
 """
 
@@ -184,7 +184,7 @@ class MetadataLog:
     def become_leader(self, now_ms: int) -> None:
         """Begin the next epoch: sync the epoch, append its first record. Call `flush` after it.
 
-        Whoever leads then aborts a transaction that the last leader left open. Raises LogDirError
+        The new leader then aborts a transaction that the last leader left open. Raises LogDirError
         if the log has other voters.
         """
         # The file may be lost, or older than the log: an epoch has one leader, and never falls.
@@ -308,7 +308,7 @@ class MetadataLog:
     def replay_snapshot(self) -> Iterator[CommittedRecords]:
         """The records of the newest snapshot after a start or a load; nothing if there is none.
 
-        All of it is committed; how far the log after it is, the quorum must tell. Each snapshot is
+        All of it is committed; the quorum decides how far the log after it is. Each snapshot is
         replayed once. Raises KafkaError(INVALID_RECORD).
         """
         content = self.snapshots.take_newest()

@@ -4,7 +4,7 @@
     quorum     -> HighWatermark, ELECTED(epoch), DEPOSED
 
 With one voter what this node has synced is committed, and an election needs nobody else. A quorum
-of several nodes (`quorum_member.py`) tells the same three things, but late: the high watermark
+of several nodes (`quorum_member.py`) reports the same three things, but late: the high watermark
 moves when a majority has synced, and this node learns that it leads only after it has learned of a
 high watermark that includes everything before its epoch (`LeaderChanged` of the raft core).
 """
@@ -22,7 +22,7 @@ NO_LEADER = -1
 
 
 class QuorumListener(Protocol):
-    """Hears what becomes of the metadata log (`RaftClient.Listener`). No call may block."""
+    """Callbacks for changes of the metadata log (`RaftClient.Listener`). No call may block."""
 
     def on_high_watermark(self, offset: int) -> None:
         """Everything below this offset is committed."""
@@ -43,7 +43,7 @@ class QuorumListener(Protocol):
         """A leader's snapshot has replaced the log; never called while this node leads."""
         ...
 
-    def on_quorum_failure(self, sentence: str) -> None:
+    def on_quorum_failure(self, message: str) -> None:
         """This node takes no further part in the quorum; only a restart helps."""
         ...
 
@@ -117,7 +117,7 @@ class SoleVoter:
     def flush_now(self) -> None:
         """As `flush`, but block."""
         self._log.flush()
-        self._tell_high_watermark()
+        self._notify_high_watermark()
 
     async def flush(self) -> None:
         """See `MetadataQuorum`."""
@@ -131,7 +131,7 @@ class SoleVoter:
         except OSError as error:
             raise log.fail_flush(error) from error
         log.complete_flush(task)
-        self._tell_high_watermark()
+        self._notify_high_watermark()
 
     async def resign(self) -> None:
         """See `MetadataQuorum`. Nobody else can be elected: this node leads the next epoch.
@@ -146,6 +146,6 @@ class SoleVoter:
         self.start(listener)
         await self.flush()
 
-    def _tell_high_watermark(self) -> None:
+    def _notify_high_watermark(self) -> None:
         assert self._listener is not None
         self._listener.on_high_watermark(self._log.high_watermark)

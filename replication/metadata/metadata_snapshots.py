@@ -2,7 +2,7 @@
 
 A snapshot is written under a temporary name, synced, and then renamed: a snapshot under its final
 name is complete, whenever the power fails. One that is superseded is renamed to `.deleted`, and its
-file goes a minute later, so that whoever is being sent it can finish.
+file goes a minute later, so that transfers of it can finish.
 
 After a start, files of unfinished work are removed, and so are snapshots below the log's start. A
 snapshot that cannot be read is named in the log and left where it is; an older one, or the log from

@@ -91,7 +91,7 @@ class QuorumMember:
         else:
             await self.quorum.stop(timeout_s)
 
-    # -- MetadataQuorum -----------------------------------------------------------------------
+    # The methods of MetadataQuorum.
 
     def append(self, records: Sequence[Message], epoch: int) -> int:
         """See `MetadataQuorum`. On a failed disk this node gives up the lead."""
@@ -124,7 +124,7 @@ class QuorumMember:
         if won != _NO_EPOCH:
             self.quorum.resign(won)
 
-    # -- The listener of the shell ------------------------------------------------------------
+    # The methods of the shell's listener.
 
     def on_leader(self, leader_id: int | None, epoch: int, epoch_start_offset: int) -> None:
         """See `quorum.QuorumListener`."""
@@ -146,18 +146,18 @@ class QuorumMember:
         assert self._claimed == _NO_EPOCH, "a leader never loads a snapshot"
         self._controller.on_snapshot_loaded()
 
-    def on_failure(self, sentence: str) -> None:
+    def on_failure(self, message: str) -> None:
         """See `quorum.QuorumListener`."""
         self._won, self._claimed = None, _NO_EPOCH
-        self._controller.on_quorum_failure(sentence)
+        self._controller.on_quorum_failure(message)
 
     @property
     def _controller(self) -> QuorumListener:
-        assert self._listener is not None, "the shell tells nothing before it is started"
+        assert self._listener is not None, "the shell reports nothing before it is started"
         return self._listener
 
     def _claim(self) -> None:
-        """Tell the controller that it leads, if it does and has replayed what was before."""
+        """Notify the controller that it leads, if it does and has replayed what was before."""
         if self._won is None:
             return
         epoch, start = self._won

@@ -1,6 +1,6 @@
 """The metadata log and its snapshots as the quorum uses them: `QuorumStorage` on the disk.
 
-What a node has told others to be durable must be found after a power loss, so the end of the synced
+What a node has acknowledged as durable must be there after a power loss, so the end of the synced
 log stands in a file of its own (`durable_end.py`). Before the log is truncated, that file is put
 back: a start must not refuse what the leader had truncated.
 """
@@ -60,7 +60,7 @@ class RaftStorage:
         self._epoch = state.epoch
         self._download: SnapshotWriting | None = None
 
-    # -- RaftLogView --------------------------------------------------------------------------
+    # The methods of RaftLogView.
 
     @property
     def start_offset(self) -> int:
@@ -94,8 +94,6 @@ class RaftStorage:
         """See `RaftLogView`."""
         own_id = SnapshotId(*snapshot_id)
         return self._snapshots.size(own_id) if own_id in self._snapshots.ids else None
-
-    # -- The state file and the log -----------------------------------------------------------
 
     def persist(self, state: ElectionState) -> None:
         """See `QuorumStorage`. Data version 0 is for static voters."""
@@ -173,8 +171,6 @@ class RaftStorage:
         fetched = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
         assert not isinstance(fetched, RemoteRead), "The metadata log is never tiered."
         return fetched.records
-
-    # -- Snapshots ----------------------------------------------------------------------------
 
     def create_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """See `QuorumStorage`."""

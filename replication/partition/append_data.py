@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...clients.errors import ErrorCode
 from ...clients.topic_partition import TopicPartition
 from ...storage.config import LogConfig
-from ...storage.log.append_info import RecordError
+from ...storage.log.append_result import RecordError
 from ...storage.producer.producer_entry import AppendOrigin
 from .fetch_data import CurrentLeader
 
@@ -35,7 +35,7 @@ class AppendEntry:
     error_message: str | None = None
     # Set with NOT_LEADER_OR_FOLLOWER only.
     current_leader: CurrentLeader | None = None
-    # The configuration with which `ReplicaManager.check_at_length` has checked the records.
+    # The configuration with which `ReplicaManager.check_in_steps` has checked the records.
     checked_for: LogConfig | None = None
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:

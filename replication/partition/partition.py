@@ -18,7 +18,7 @@ Rules:
 - with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
 - the high watermark is the smallest end offset of the maximal ISR; in a partition without followers
   it always equals the log end offset;
-- only the controller changes the ISR: the leader asks it to (`isr_state.py`).
+- only the controller changes the ISR: the leader asks it to (`isr.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from types import MappingProxyType
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.config import LogConfig
-from ...storage.log.append_info import LogAppendInfo
+from ...storage.log.append_result import LogAppendInfo
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_entry import AppendOrigin
 from ..metadata.cluster_image import BrokerImage, PartitionImage
@@ -36,8 +36,8 @@ from ..metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
 from ..topic_names import INTERNAL_TOPICS, NEVER_TIERED
 from .append_data import ACKS_ALL
 from .fetch_data import NO_EPOCH, CurrentLeader, EpochEndOffset
-from .isr import IsrView, effective_min_isr, next_high_watermark
-from .isr_state import (
+from .high_watermark import IsrView, effective_min_isr, next_high_watermark
+from .isr import (
     ErrorReaction,
     IsrAnswer,
     IsrProposal,
@@ -109,13 +109,13 @@ class Partition:
         "_max_lag_ms",
         "_node_id",
         "image",
-        "is_guarded",
         "is_internal",
         "isr_state",
         "leader_epoch",
         "leader_epoch_start_offset",
         "log",
         "min_isr",
+        "restricts_writers",
         "role",
         "topic_id_partition",
         "topic_partition",
@@ -135,7 +135,7 @@ class Partition:
         self.topic_partition: TopicPartition = topic_id_partition.topic_partition
         self.is_internal = topic_id_partition.topic in INTERNAL_TOPICS
         # Whether only certain producers may write to it.
-        self.is_guarded = topic_id_partition.topic in NEVER_TIERED
+        self.restricts_writers = topic_id_partition.topic in NEVER_TIERED
         self.log = log
         self.role = PartitionRole.FOLLOWER
         self.image = image
@@ -207,7 +207,7 @@ class Partition:
         return is_new
 
     def _commit(self, image: PartitionImage) -> None:
-        """Take the ISR of the metadata, unless an answer has told a newer one already."""
+        """Take the ISR of the metadata, unless an answer has already brought a newer one."""
         state = self.isr_state
         is_newer = (
             image.leader_epoch > self.leader_epoch or image.partition_epoch > state.partition_epoch

@@ -54,10 +54,6 @@ class TimerEntry:
         """Called once by the wheel after the deadline, unless cancelled."""
         raise NotImplementedError
 
-    @property
-    def is_scheduled(self) -> bool:
-        return self.bucket is not None
-
     def cancel(self) -> None:
         """Remove the entry from its wheel, if it is on one."""
         bucket = self.bucket

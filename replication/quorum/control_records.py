@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def start_of_epoch_batch(action: "AppendStartOfEpoch", now_ms: int) -> bytearray:
     """The first batch of an epoch; its offset and epoch are stamped when it is appended."""
-    builder = _begun(action.leader_id, action.voters, action.granting_voters, now_ms)
+    builder = _new_epoch_batch(action.leader_id, action.voters, action.granting_voters, now_ms)
     if action.kraft_version is not None:
         record = records.KRaftVersionRecord(version=0, kraft_version=action.kraft_version)
         builder.append(now_ms, ControlRecordType.KRAFT_VERSION.key(), encode_bytes(record, 0))
@@ -34,10 +34,10 @@ def start_of_epoch_batch(action: "AppendStartOfEpoch", now_ms: int) -> bytearray
 
 def sole_voter_batch(leader: VoterKey, now_ms: int) -> bytearray:
     """The first batch of an epoch whose leader is the only voter."""
-    return _begun(leader.id, (leader,), (leader,), now_ms).build()
+    return _new_epoch_batch(leader.id, (leader,), (leader,), now_ms).build()
 
 
-def _begun(
+def _new_epoch_batch(
     leader_id: int, voters: Sequence[VoterKey], granting: Sequence[VoterKey], now_ms: int
 ) -> RecordBatchBuilder:
     """A batch that begins with the LeaderChange of an epoch."""
@@ -92,7 +92,7 @@ def decode_voters(value: bytes) -> VoterSet:
     return VoterSet(
         Voter(
             VoterKey(voter.voter_id, voter.voter_directory_id),
-            {each.name: Address(each.host, each.port) for each in voter.endpoints},
+            {endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in voter.endpoints},
             KRaftVersionRange(
                 voter.kraft_version_feature.min_supported_version,
                 voter.kraft_version_feature.max_supported_version,

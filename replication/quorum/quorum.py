@@ -73,7 +73,7 @@ class QuorumListener(Protocol):
 
     def on_snapshot_loaded(self, snapshot_id: OffsetAndEpoch) -> None: ...
 
-    def on_failure(self, sentence: str) -> None: ...
+    def on_failure(self, message: str) -> None: ...
 
 
 class Answer(NamedTuple):
@@ -164,7 +164,7 @@ class Quorum:
         self._tasks.start(self._work(), "quorum")
 
     async def stop(self, timeout_s: float) -> None:
-        """Resign if this node leads, tell the others, and end within the timeout."""
+        """Resign if this node leads, notify the others, and end within the timeout."""
         if not self._has_failed:
             self._events.put_nowait(self._core.shutdown)
             try:
@@ -404,7 +404,7 @@ class Quorum:
             versions = await self._transport.kraft_versions(action.destination)
         except KafkaError as error:
             _log.info(
-                "The new voter %d does not tell its versions: %s", action.request.voter_id, error
+                "The new voter %d does not report its versions: %s", action.request.voter_id, error
             )
             self._go_on(action, action.request._replace(is_unreachable=True))
         else:
@@ -419,13 +419,13 @@ class Quorum:
         if not future.done():
             future.set_result(answer)
 
-    def _fail(self, sentence: str) -> None:
+    def _fail(self, message: str) -> None:
         if self._has_failed:
             return
         self._has_failed = True
-        _log.error("This node takes no further part in the quorum: %s", sentence)
+        _log.error("This node takes no further part in the quorum: %s", message)
         self._fail_waiting(ErrorCode.BROKER_NOT_AVAILABLE)
-        self._listener.on_failure(sentence)
+        self._listener.on_failure(message)
         self._stopped.set()
 
     def _fail_waiting(self, code: ErrorCode) -> None:

@@ -22,12 +22,10 @@ from ...clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVer
 from ...clients.runtime.environment import Environment
 from ..raft.raft_actions import Destination
 from ..raft.raft_messages import RaftRequest, RaftResponse
+from ..raft.raft_options import KRAFT_VERSION_FEATURE
 from ..raft.voter_set import KRaftVersionRange
 from .wire_requests import wire_request
 from .wire_responses import RESPONSE_CLASSES, core_response
-
-KRAFT_VERSION_FEATURE = "kraft.version"
-"""The feature whose level 1 lets voters change (KIP-853)."""
 
 _RESPONSE_BYTES_MAX = 64 << 20
 """A batch of the metadata log has at most 8 MiB, a fetched part of it little more than that."""
@@ -37,7 +35,7 @@ _OUTAGE_GAP_S = 2.5
 
 _REFUSALS_MAX = 100
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
-_OF_A_QUORUM = frozenset(
+_QUORUM_ERRORS = frozenset(
     {
         ErrorCode.NONE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -143,14 +141,16 @@ class QuorumChannel:
             if error.code is ErrorCode.NETWORK_EXCEPTION:
                 self._note_outage(address, error)
             reason = (error.message or error.code.name).rstrip(".")
-            self._refused(address, reason if str(address) in reason else f"{address}: {reason}")
+            self._note_refusal(
+                address, reason if str(address) in reason else f"{address}: {reason}"
+            )
             raise
         self._outages.pop(address, None)
         code = response.error_code or response.partition_error_code
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._refused(address, f"{address} belongs to a cluster with another id")
-        elif code not in _OF_A_QUORUM:
-            self._refused(address, f"{address} answers {code.name}: {_hint(code)}")
+            self._note_refusal(address, f"{address} belongs to a cluster with another id")
+        elif code not in _QUORUM_ERRORS:
+            self._note_refusal(address, f"{address} answers {code.name}: {_hint(code)}")
         else:
             self.refusals.pop(str(address), None)
         return response
@@ -200,7 +200,7 @@ class QuorumChannel:
         elif before is not None or len(self._outages) < _REFUSALS_MAX:
             self._outages[address] = _Outage(now, now, is_end)
 
-    def _refused(self, address: Address, reason: str) -> None:
+    def _note_refusal(self, address: Address, reason: str) -> None:
         if len(self.refusals) < _REFUSALS_MAX:
             self.refusals[str(address)] = reason
 
@@ -230,7 +230,7 @@ class QuorumChannel:
         response = await self._network.request(destination.node_id, request, ApiVersionsResponse)
         if response.error_code:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"{address} does not tell its versions."
+                ErrorCode.UNSUPPORTED_VERSION, f"{address} does not report its versions."
             )
         for feature in response.supported_features:
             if feature.name == KRAFT_VERSION_FEATURE:

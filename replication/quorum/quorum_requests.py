@@ -23,7 +23,7 @@ _FIRST_WITH_ENDPOINTS: dict[type[core.RaftRequest], int] = {
     core.FetchSnapshotRequest: 1,
     core.UpdateVoterRequest: 0,
 }
-"""The first version of each response that tells the leader's address (KIP-853)."""
+"""The first version of each response that holds the leader's address (KIP-853)."""
 
 _FIRST_FETCH_WITH_EPOCHS = 12
 """The first version of Fetch that a replica of the metadata log may use (KIP-595)."""

@@ -174,7 +174,7 @@ def core_request(message: Message, version: int) -> core.RaftRequest:
         case update.UpdateRaftVoterRequest():
             return _core_update(message)
         case _:
-            raise AssertionError(f"{type(message).__name__} is no request of the quorum.")
+            raise AssertionError(f"{type(message).__name__} is not a request of the quorum.")
 
 
 def _core_vote(message: vote.VoteRequest) -> core.VoteRequest:
@@ -213,8 +213,8 @@ def _core_end(message: end.EndQuorumEpochRequest, version: int) -> core.EndQuoru
     partition = topic.partitions[0] if topic.partitions else end.PartitionData()
     candidates = (
         [
-            VoterKey(each.candidate_id, each.candidate_directory_id)
-            for each in partition.preferred_candidates
+            VoterKey(candidate.candidate_id, candidate.candidate_directory_id)
+            for candidate in partition.preferred_candidates
         ]
         if version >= 1
         else [VoterKey(successor) for successor in partition.preferred_successors]
@@ -279,7 +279,9 @@ def _core_update(message: update.UpdateRaftVoterRequest) -> core.UpdateVoterRequ
         current_leader_epoch=message.current_leader_epoch,
         voter_id=message.voter_id,
         voter_directory_id=message.voter_directory_id,
-        listeners=tuple((each.name, Address(each.host, each.port)) for each in message.listeners),
+        listeners=tuple(
+            (listener.name, Address(listener.host, listener.port)) for listener in message.listeners
+        ),
         kraft_version=KRaftVersionRange(
             versions.min_supported_version, versions.max_supported_version
         ),
@@ -294,7 +296,7 @@ def _names_metadata(
     topics: Sequence[vote.TopicData] | Sequence[begin.TopicData] | Sequence[end.TopicData],
 ) -> bool:
     return _is_metadata(
-        [(each.topic_name, [p.partition_index for p in each.partitions]) for each in topics]
+        [(topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in topics]
     )
 
 
@@ -307,4 +309,4 @@ def _is_metadata(named: Sequence[tuple[str, Sequence[int]]]) -> bool:
 
 
 def _core_endpoints(endpoints: Sequence[LeaderEndpoint]) -> tuple[tuple[str, Address], ...]:
-    return tuple((each.name, Address(each.host, each.port)) for each in endpoints)
+    return tuple((endpoint.name, Address(endpoint.host, endpoint.port)) for endpoint in endpoints)

@@ -57,8 +57,10 @@ def wire_response(
 
 def _endpoints(endpoints: Iterable[core.NodeEndpoint]) -> list[NodeEndpoint]:
     return [
-        NodeEndpoint(node_id=each.node_id, host=each.address.host, port=each.address.port)
-        for each in endpoints
+        NodeEndpoint(
+            node_id=endpoint.node_id, host=endpoint.address.host, port=endpoint.address.port
+        )
+        for endpoint in endpoints
     ]
 
 
@@ -112,8 +114,10 @@ def _fetch(
     message = fetch.FetchResponse(
         error_code=response.error_code,
         node_endpoints=[
-            fetch.NodeEndpoint(node_id=each.node_id, host=each.address.host, port=each.address.port)
-            for each in response.node_endpoints
+            fetch.NodeEndpoint(
+                node_id=endpoint.node_id, host=endpoint.address.host, port=endpoint.address.port
+            )
+            for endpoint in response.node_endpoints
         ],
     )
     if response.error_code:
@@ -173,7 +177,7 @@ def _update(response: core.UpdateVoterResponse) -> Message:
         error_code=response.error_code or response.partition_error_code
     )
     if not response.error_code:
-        addresses = {each.node_id: each.address for each in response.node_endpoints}
+        addresses = {endpoint.node_id: endpoint.address for endpoint in response.node_endpoints}
         host, port = addresses.get(response.leader_id, _NO_ADDRESS)
         message.current_leader = update.CurrentLeader(
             leader_id=response.leader_id, leader_epoch=response.leader_epoch, host=host, port=port
@@ -200,7 +204,7 @@ def core_response(message: Message) -> core.RaftResponse | None:
         case update.UpdateRaftVoterResponse():
             return _core_update(message)
         case _:
-            raise AssertionError(f"{type(message).__name__} is no response of the quorum.")
+            raise AssertionError(f"{type(message).__name__} is not a response of the quorum.")
 
 
 def _error(code: int) -> ErrorCode:
@@ -215,7 +219,8 @@ def _core_endpoints(
     endpoints: Sequence[NodeEndpoint] | Sequence[fetch.NodeEndpoint],
 ) -> tuple[core.NodeEndpoint, ...]:
     return tuple(
-        core.NodeEndpoint(each.node_id, Address(each.host, each.port)) for each in endpoints
+        core.NodeEndpoint(endpoint.node_id, Address(endpoint.host, endpoint.port))
+        for endpoint in endpoints
     )
 
 

@@ -1,6 +1,6 @@
 """How a node finds the leader and fetches from it (KIP-595, KIP-630).
 
-Only one Fetch or FetchSnapshot is in flight at a time, whoever it goes to: two could append the
+Only one Fetch or FetchSnapshot is in flight at a time, to whichever node: two could append the
 same offsets twice. A node that may vote syncs what it has appended before it fetches again, because
 a fetch at an offset promises that everything below it is durable.
 """
@@ -44,8 +44,6 @@ _FIRST_BOOTSTRAP_ID = -2
 """Bootstrap servers have the ids -2, -3 and so on; -1 is no node at all."""
 
 _RESTARTS_DOWNLOAD = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
-
-# -- What leaders say --------------------------------------------------------------------------
 
 
 def handle_begin_epoch(
@@ -111,9 +109,6 @@ def election_backoff_ms(own: VoterKey, candidates: Sequence[VoterKey], max_ms: i
                 return 0
             return min(max_ms, (max_ms >> (len(candidates) - 1)) << (place - 1))
     return max_ms
-
-
-# -- Fetching ----------------------------------------------------------------------------------
 
 
 def poll_unattached(node: RaftNode, state: Unattached, now_ms: int) -> None:
@@ -209,9 +204,6 @@ def _fetch_request(node: RaftNode) -> FetchRequest:
     )
 
 
-# -- Responses ---------------------------------------------------------------------------------
-
-
 def handle_fetch_response(
     node: RaftNode, request: FetchRequest, response: FetchResponse, now_ms: int
 ) -> Verdict:
@@ -281,7 +273,7 @@ def _truncate(node: RaftNode, leader_end: OffsetAndEpoch) -> None:
 
 
 def _committed_end(node: RaftNode) -> int:
-    """The high watermark; after a start, as far as the snapshots tell it."""
+    """The high watermark; after a start, as far as the snapshots show it."""
     latest = node.log.latest_snapshot_id
     return max(node.high_watermark or 0, 0 if latest is None else latest.offset)
 
@@ -333,7 +325,7 @@ def handle_fetch_snapshot_response(
     download = state.download
     error = response.partition_error_code
     if error in _RESTARTS_DOWNLOAD or min(response.snapshot_id) < 0:
-        # The leader has deleted the snapshot: the next Fetch tells of a newer one.
+        # The leader has deleted the snapshot: the next Fetch names a newer one.
         state.download = None
         node.act(DropSnapshot(download.snapshot_id))
         _has_heard(node, state, now_ms)

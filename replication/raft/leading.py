@@ -1,4 +1,4 @@
-"""What a leader does: answer fetches, move the high watermark, keep the voters, resign.
+"""What a leader does: answer fetches, move the high watermark, remind silent voters, resign.
 
 A fetch at the end of the log waits until something is appended, or until the high watermark is
 above the one that the replica knows (KIP-1166).
@@ -31,10 +31,8 @@ from .request_checks import (
 from .request_manager import voter_destination
 from .voter_set import VoterKey
 
-# -- Fetch -------------------------------------------------------------------------------------
-
 END_EPOCH_TRIES = 3
-"""A leader that stops tells a voter so often that could not be reached."""
+"""How often a stopping leader sends EndQuorumEpoch to an unreachable voter."""
 
 
 def diverging_or_snapshot(
@@ -71,14 +69,14 @@ def handle_fetch(node: RaftNode, token: Token, request: FetchRequest, now_ms: in
     state = node.state
     assert isinstance(state, Leader)
     key = VoterKey(request.replica_id, request.replica_directory_id)
-    for waiting in [each for each in state.waiting if key.id >= 0 and _key_of(each) == key]:
-        # Its connection is lost, or it has given up waiting.
+    for waiting in [fetch for fetch in state.waiting if key.id >= 0 and _key_of(fetch) == key]:
+        # The connection of that earlier fetch is lost, or the replica has given up on it.
         state.waiting.remove(waiting)
         _reply(node, state, waiting.token)
-    elsewhere = diverging_or_snapshot(node.log, request.fetch_offset, request.last_fetched_epoch)
-    # Only a position in this log says anything about the replica's (KAFKA-13141).
+    divergence = diverging_or_snapshot(node.log, request.fetch_offset, request.last_fetched_epoch)
+    # Only a position that is in this log says how far the replica's log goes (KAFKA-13141).
     if (
-        elsewhere == (None, None)
+        divergence == (None, None)
         and key.id != node.options.node_id
         and state.progress.fetched(key, request.fetch_offset, now_ms)
     ):
@@ -93,7 +91,7 @@ def _key_of(waiting: WaitingFetch) -> VoterKey:
 
 
 def _answer(node: RaftNode, state: Leader, waiting: WaitingFetch, now_ms: int) -> bool:
-    """Answer a Fetch if there is anything to tell; returns whether it was answered."""
+    """Answer a Fetch if there is anything new; returns whether it was answered."""
     log, request = node.log, waiting.request
     diverging, snapshot_id = diverging_or_snapshot(
         log, request.fetch_offset, request.last_fetched_epoch
@@ -130,8 +128,8 @@ def _high_watermark(state: Leader) -> int:
 
 
 def answer_waiting(node: RaftNode, state: Leader, now_ms: int) -> None:
-    """Answer the waiting fetches that have something to tell, or have waited long enough."""
-    state.waiting = [each for each in state.waiting if not _answer(node, state, each, now_ms)]
+    """Answer the waiting fetches that have something new, or have waited long enough."""
+    state.waiting = [fetch for fetch in state.waiting if not _answer(node, state, fetch, now_ms)]
 
 
 def handle_fetch_snapshot(
@@ -159,9 +157,6 @@ def handle_fetch_snapshot(
     node.act(ReplyWithSnapshotBytes(token, response, max(0, request.max_bytes)))
 
 
-# -- The leader's own log ----------------------------------------------------------------------
-
-
 def leader_log_changed(node: RaftNode, state: Leader, now_ms: int) -> None:
     """The leader has appended or synced records."""
     log = node.log
@@ -176,14 +171,11 @@ def high_watermark_moved(node: RaftNode, state: Leader) -> None:
     node.advance_high_watermark(_high_watermark(state))
 
 
-# -- Terms -------------------------------------------------------------------------------------
-
-
 def poll_leader(node: RaftNode, state: Leader, now_ms: int) -> None:
-    """Resign if a majority is silent, or in a stop; remind voters that do not fetch."""
+    """Resign if a majority is silent or the node stops; remind voters that do not fetch."""
     check_quorum_ms = state.progress.check_quorum_deadline_ms
     is_cut_off = check_quorum_ms is not None and check_quorum_ms <= now_ms
-    # A leader that has removed itself leads on until the record of that is committed.
+    # A leader that has removed itself leads on until the record of its removal is committed.
     is_removed = (
         not state.progress.is_leader_voter and _high_watermark(state) > node.history.latest_offset
     )
@@ -219,7 +211,7 @@ def _send_begin_epoch(node: RaftNode, state: Leader, now_ms: int) -> None:
 
 
 def poll_resigned(node: RaftNode, state: Resigned, now_ms: int) -> None:
-    """Tell the voters of the resignation; after the election timeout, go to the next epoch."""
+    """Announce the resignation to the voters; after the election timeout, go to the next epoch."""
     if state.deadline_ms <= now_ms and not node.is_stopping:
         deadline_ms = node.election_deadline(now_ms)
         node.become_unattached(RaftEvent.ELECTION_TIMEOUT, state.epoch + 1, deadline_ms)
@@ -242,7 +234,8 @@ def poll_resigned(node: RaftNode, state: Resigned, now_ms: int) -> None:
 def handle_begin_epoch_response(
     node: RaftNode, response: BeginQuorumEpochResponse, now_ms: int
 ) -> Verdict:
-    """Only the leader and epoch in it matter: a voter that fetches has understood."""
+    """Only the leader and epoch in it matter: that a voter fetches shows that it follows this
+    leader."""
     return _check_error(node, response, now_ms)
 
 
@@ -258,9 +251,10 @@ def handle_end_epoch_response(
 
 
 def handle_end_epoch_failure(node: RaftNode, voter_id: int) -> None:
-    """A voter could not be reached. One that has ended need not hear of a leader that ends, too.
+    """A voter could not be reached. One that has stopped itself need not learn that the leader
+    stops.
 
-    Without the request, a voter that is there waits for its fetch timeout: it costs time only.
+    A running voter that misses the request waits for its fetch timeout, which only costs time.
     """
     state = node.state
     if not (node.is_stopping and isinstance(state, Resigned)):

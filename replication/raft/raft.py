@@ -114,9 +114,7 @@ class RaftCore:
         if node.is_broken:
             return None
         deadlines = [*state_deadlines(node), node.requests.deadline_ms]
-        return min((each for each in deadlines if each is not None), default=None)
-
-    # -- Events -------------------------------------------------------------------------------
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def start(self, now_ms: int) -> list[Action]:
         """Take up the persisted state. A sole voter leads after this."""
@@ -286,8 +284,6 @@ class RaftCore:
     def describe_quorum(self, now_ms: int) -> QuorumDescription:
         """The data of a DescribeQuorum response."""
         return leading.describe_quorum(self._node, now_ms)
-
-    # -- Steps --------------------------------------------------------------------------------
 
     def _finish(self, now_ms: int) -> list[Action]:
         """Take every step that is due in the present state, and in those that it leads to."""

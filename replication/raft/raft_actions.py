@@ -165,7 +165,7 @@ class HighWatermark(NamedTuple):
 class LeaderChanged(NamedTuple):
     """The leader of an epoch; None if unknown.
 
-    If the leader is this node, the shell tells its controller only after everything below
+    If the leader is this node, the shell notifies its controller only after everything below
     `epoch_start_offset` has been replayed. A resigned leader is never announced.
     """
 

@@ -225,7 +225,7 @@ class RemoveVoterRequest(NamedTuple):
 
 
 class UpdateVoterRequest(NamedTuple):
-    """UpdateRaftVoter: a voter tells its endpoints and the versions that it supports."""
+    """UpdateRaftVoter: a voter sends its endpoints and the versions that it supports."""
 
     cluster_id: str | None
     current_leader_epoch: int
@@ -240,7 +240,7 @@ class UpdateVoterResponse(NamedTuple):
 
     error_code: ErrorCode = ErrorCode.NONE
     partition_error_code: ErrorCode = ErrorCode.NONE
-    """The message has one error; it stands here if the response tells of the leader."""
+    """The message has one error; it is here if the response names the leader."""
     leader_id: int = UNKNOWN_LEADER
     leader_epoch: int = 0
     node_endpoints: tuple[NodeEndpoint, ...] = ()

@@ -95,8 +95,6 @@ class RaftNode:
         self._flush_end = -1
         """The end offset up to which a Flush has been asked for."""
 
-    # -- What it is ---------------------------------------------------------------------------
-
     @property
     def epoch(self) -> int:
         return self.state.epoch
@@ -146,8 +144,6 @@ class RaftNode:
         endpoints = (NodeEndpoint(leader_id, address),) if address is not None else ()
         return none, error_code, leader_id, self.epoch, endpoints
 
-    # -- Actions ------------------------------------------------------------------------------
-
     def act(self, action: Action) -> None:
         """Add an action for the shell."""
         if isinstance(action, Persist) and self._actions and isinstance(self._actions[-1], Persist):
@@ -190,8 +186,6 @@ class RaftNode:
         """Wait for `handle_log_changed` before the log is read again."""
         self.is_log_stale = True
         self._flush_end = -1
-
-    # -- Moves --------------------------------------------------------------------------------
 
     def become_unattached(
         self,
@@ -323,7 +317,7 @@ class RaftNode:
         return voters.with_updated_voter(self.options.voter) or voters
 
     def resign(self, now_ms: int) -> None:
-        """Lead no more; the voters are told who should come next."""
+        """Lead no more; EndQuorumEpoch names the preferred successors to the voters."""
         state = self.state
         assert isinstance(state, Leader)
         self._move(
@@ -380,7 +374,7 @@ class RaftNode:
             self.act(Persist(state.election_state(voter_ids)))
 
     def _announce(self) -> None:
-        """Tell the shell of another leader or epoch. A resigned leader is none."""
+        """Notify the shell of another leader or epoch. A resigned leader is none."""
         state = self.state
         is_over = state.leader_id == self.options.node_id and not isinstance(state, Leader)
         leader_id = None if is_over else state.leader_id
@@ -388,8 +382,6 @@ class RaftNode:
             self._announced = (leader_id, state.epoch)
             start = state.epoch_start_offset if isinstance(state, Leader) else -1
             self._actions.append(LeaderChanged(leader_id, state.epoch, start))
-
-    # -- Times and addresses ------------------------------------------------------------------
 
     def election_deadline(self, now_ms: int) -> int:
         """The end of a new election timeout: uniform between the configured one and its double."""

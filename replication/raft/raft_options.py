@@ -7,6 +7,8 @@ from random import Random
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from .voter_set import Address, KRaftVersionRange, Voter, VoterKey
 
+KRAFT_VERSION_FEATURE = "kraft.version"
+"""The feature whose level the quorum has: 1 if its voters may change, 0 if they are static."""
 SUPPORTED_KRAFT_VERSIONS = KRaftVersionRange(0, 1)
 
 
@@ -29,7 +31,7 @@ class RaftOptions:
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     fetch_timeout_spread_ms: int = 0
-    """How widely the waits of followers are drawn, each time anew, around the fetch timeout."""
+    """How widely the waits of followers vary around the fetch timeout; each is drawn by itself."""
     election_backoff_max_ms: int = 1000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20

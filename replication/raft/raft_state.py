@@ -120,7 +120,7 @@ class _Epoch:
 
 @dataclass(slots=True, kw_only=True)
 class Resigned(_Epoch):
-    """A leader of this epoch that gave up, or was restarted. It tells the voters so."""
+    """A leader of this epoch that gave up, or was restarted; it sends EndQuorumEpoch."""
 
     deadline_ms: int
     """The end of the election timeout."""
@@ -180,7 +180,7 @@ class Follower(_Epoch):
     download: SnapshotDownload | None = None
     """The snapshot that is being fetched."""
     update_voter_ms: int | None = None
-    """When this voter tells the leader its endpoints, if the leader does not have them."""
+    """When this voter sends the leader its endpoints, if the leader does not have them."""
     has_updated_leader: bool = False
     """Whether this leader has heard them: with static voters it learns of them in no other way."""
     role: Role = field(default=Role.FOLLOWER, init=False)

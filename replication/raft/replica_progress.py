@@ -92,8 +92,6 @@ class ReplicaProgress:
         """How many voters beside the leader are a majority with it."""
         return len(self._voters) // 2 + (0 if self.is_leader_voter else 1)
 
-    # -- Progress -----------------------------------------------------------------------------
-
     def leader_advanced(self, end_offset: int, flushed_offset: int, now_ms: int) -> bool:
         """Note the leader's own end, and the synced one. Returns whether the watermark moved."""
         self._leader_end = end_offset
@@ -139,7 +137,7 @@ class ReplicaProgress:
         return replica
 
     def _update_high_watermark(self) -> bool:
-        offsets = sorted((each.end_offset for each in self._voters.values()), reverse=True)
+        offsets = sorted((voter.end_offset for voter in self._voters.values()), reverse=True)
         if not offsets:
             return False
         # Of an even number of voters, half is no majority: the middle one from the lower half.
@@ -148,8 +146,6 @@ class ReplicaProgress:
             return False
         self.high_watermark = offset
         return True
-
-    # -- Voters and observers -----------------------------------------------------------------
 
     def set_voters(self, voters: VoterSet, now_ms: int) -> None:
         """Take a new voter set: voters may become observers, and observers voters."""
@@ -170,7 +166,7 @@ class ReplicaProgress:
             self._voters[voter.key.id] = replica or Replica(voter.key)
         observers = [each for each in replicas.values() if each.last_fetch_ms >= 0]
         observers.sort(key=lambda each: each.last_fetch_ms)
-        self._observers = {each.key: each for each in observers}
+        self._observers = {observer.key: observer for observer in observers}
         self._fetched_voters &= self._voters.keys()
 
     def forget_observers(self, now_ms: int) -> None:
@@ -206,13 +202,13 @@ class ReplicaProgress:
 
     def successors(self) -> tuple[VoterKey, ...]:
         """The other voters, those whose logs end last first."""
-        others = [each for each in self._voters.values() if each.key.id != self._own.id]
-        return tuple(each.key for each in sorted(others, key=lambda each: -each.end_offset))
+        others = [voter for voter in self._voters.values() if voter.key.id != self._own.id]
+        return tuple(replica.key for replica in sorted(others, key=lambda each: -each.end_offset))
 
     def voter_statuses(self) -> tuple[ReplicaStatus, ...]:
         """What DescribeQuorum says of the voters."""
-        return tuple(each.status() for each in self._voters.values())
+        return tuple(voter.status() for voter in self._voters.values())
 
     def observer_statuses(self) -> tuple[ReplicaStatus, ...]:
         """What DescribeQuorum says of the observers."""
-        return tuple(each.status() for each in self._observers.values())
+        return tuple(observer.status() for observer in self._observers.values())

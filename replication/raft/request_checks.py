@@ -1,6 +1,6 @@
 """What makes a node refuse a request of the quorum, in Kafka's order (KafkaRaftClient).
 
-A refusal is an error of the whole response or of its partition; the latter tells of the leader too.
+A refusal is an error of the whole response or of its partition; the latter names the leader, too.
 """
 
 from typing import NamedTuple

@@ -86,7 +86,9 @@ class RequestManager:
 
     def any_ready(self, servers: Iterable[Destination], random: Random) -> Destination | None:
         """A random server that is ready."""
-        ready: Sequence[Destination] = [each for each in servers if self.is_ready(each.node_id)]
+        ready: Sequence[Destination] = [
+            server for server in servers if self.is_ready(server.node_id)
+        ]
         return random.choice(ready) if ready else None
 
 

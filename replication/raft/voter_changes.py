@@ -99,9 +99,6 @@ def handle_update(node: RaftNode, token: Token, request: UpdateVoterRequest, now
     node.act(Reply(token, UpdateVoterResponse(*node.answer_fields(refusal))))
 
 
-# -- Checks ------------------------------------------------------------------------------------
-
-
 def _check_change(
     node: RaftNode, verb: str, cluster_id: str | None, voter_id: int, directory_id: Uuid
 ) -> _Refusal | None:
@@ -257,9 +254,6 @@ def _update(node: RaftNode, request: UpdateVoterRequest) -> VoterSet | Refusal:
     return voters or Refusal(ErrorCode.VOTER_NOT_FOUND)
 
 
-# -- Kafka's words -----------------------------------------------------------------------------
-
-
 def _text(key: VoterKey) -> str:
     """Kafka's `ReplicaKey.toString`."""
     directory = uuid_to_string(key.directory_id) if key.has_directory else "<undefined>"
@@ -277,9 +271,6 @@ def _names(request: AddVoterRequest) -> str:
         for name, address in request.listeners
     )
     return f"Endpoints(endpoints={{{', '.join(endpoints)}}})"
-
-
-# -- The pending change ------------------------------------------------------------------------
 
 
 def finish_change(node: RaftNode, state: Leader, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""A following voter tells the leader its endpoints and versions (UpdateRaftVoter, KIP-853).
+"""A following voter sends the leader its endpoints and versions (UpdateRaftVoter, KIP-853).
 
 It does so for as long as the voter set does not have them. With static voters (`kraft.version` 0)
 the leader keeps them in memory only, so each leader hears them once (KAFKA-16538; Kafka's
@@ -14,7 +14,7 @@ from .raft_state import Follower
 
 
 def deadline_ms(node: RaftNode, state: Follower) -> int | None:
-    """When the leader is due to hear of this voter; None if there is nothing to tell it."""
+    """When this voter's update is due; None if there is nothing to send."""
     is_waiting = node.requests.has_any_in_flight or (
         state.leader_id is not None and not node.requests.is_ready(state.leader_id)
     )

@@ -4,7 +4,7 @@
 
 The table is in `transitions.py`. Frames arrive one at a time, each after the answer to the last.
 Who owns the connection sends the answers, delays those of failures, and closes after one.
-Sentences for clients are Kafka's (`SaslServerAuthenticator`); no reason holds a token.
+Messages for clients are Kafka's (`SaslServerAuthenticator`); no reason holds a token.
 """
 
 import re
@@ -36,7 +36,7 @@ REAUTHENTICATION_INTERVAL_S = 1.0
 """Between two re-authentications of a connection (`KafkaChannel`)."""
 
 LIFETIME_MAX_MS = (1 << 63) - 1
-"""The longest lifetime that the response can tell; a longer one is cut to this."""
+"""The longest lifetime that the response can hold; a longer one is cut to this."""
 
 _MECHANISM_NAME = re.compile(r"[A-Z0-9_-]{1,20}")
 """What a name of a mechanism may be (RFC 4422). Anything else may be a password in its place."""
@@ -123,7 +123,7 @@ class SaslAuthenticator:
             return self._token(None, bytes(view), now)
         request = read_request(view)
         if request is None:
-            return self._close(SaslEvent.UNREADABLE, "a frame that is no Kafka request")
+            return self._close(SaslEvent.UNREADABLE, "a frame that is not a Kafka request")
         match request.header.api_key:
             case ApiKey.API_VERSIONS if self.state is not SaslState.TOKENS:
                 return self._versions(request)
@@ -194,14 +194,14 @@ class SaslAuthenticator:
                 f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
                 f"re-authentication of mechanism '{self.session.mechanism}'"
             )
-            return self._failed(header, SaslFailure(text, text))
+            return self._failure_reply(header, SaslFailure(text, text))
         if self._exchange is None or self.state not in (SaslState.TOKENS, SaslState.BARE_TOKENS):
             return self._close(SaslEvent.BAD_TOKEN, "SaslAuthenticate")
         try:
             answer, proven = self._exchange.evaluate(token)
             lifetime_ms = 0 if proven is None else self._prove(proven, now)
         except SaslFailure as failure:
-            return self._failed(header, failure)
+            return self._failure_reply(header, failure)
         self._move(SaslEvent.TOKEN if proven is None else SaslEvent.LAST_TOKEN)
         if header is None:
             return Reply(bare_answer(answer))
@@ -237,7 +237,7 @@ class SaslAuthenticator:
             bounds.append(max(0, int(proven.expires_at_ms - now.wall_ms)))
         return min(*bounds, LIFETIME_MAX_MS) if bounds else None
 
-    def _failed(self, header: RequestHeader | None, failure: SaslFailure) -> Reply:
+    def _failure_reply(self, header: RequestHeader | None, failure: SaslFailure) -> Reply:
         self._move(SaslEvent.BAD_TOKEN)
         self._exchange = None
         text = failure.text or (

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 class SaslFailure(Exception):
     """The proof failed, and the exchange is over.
 
-    `text` goes to the client if a mechanism has one to give; otherwise the client gets a sentence
+    `text` goes to the client if a mechanism has one to give; otherwise the client gets a message
     that names only the mechanism. `cause` is for the broker's log. Neither holds a secret.
     """
 

@@ -38,8 +38,8 @@ def offered_mechanisms(
 ) -> Mapping[str, OfferedMechanism]:
     """By name, in the order of the properties."""
     return {
-        each.name: OfferedMechanism(_mechanism(each, verifiers), each.max_reauth_ms)
-        for each in settings.mechanisms
+        mechanism.name: OfferedMechanism(_mechanism(mechanism, verifiers), mechanism.max_reauth_ms)
+        for mechanism in settings.mechanisms
     }
 
 
@@ -61,7 +61,7 @@ def _mechanism(settings: MechanismSettings, verifiers: Verifiers) -> Mechanism:
 
 
 def _oauth(tokens: SignedTokens | UnsecuredTokens, verifiers: Verifiers) -> Mechanism:
-    # Other listeners do not pay for it, nor need its package.
+    # Imported here: other listeners need neither its memory nor its package.
     from .oauth.exchange import OAuthBearerMechanism
 
     if isinstance(tokens, UnsecuredTokens):

@@ -1,7 +1,7 @@
 """PLAIN (RFC 4616): a user name and its password in one message.
 
-The sentences are those of Kafka's `PlainSaslServer`. That of a wrong password is also that of an
-unknown user, and both take the same time.
+The error messages are those of Kafka's `PlainSaslServer`. A wrong password and an unknown user get
+the same one, after the same time.
 """
 
 from collections.abc import Mapping

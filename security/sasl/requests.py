@@ -32,7 +32,7 @@ from ...clients.protocol.messages.sasl_handshake import (
     SaslHandshakeResponse,
 )
 from ...clients.protocol.schema import Chunk, Message
-from ...clients.protocol.software_name import is_software_named_well
+from ...clients.protocol.software_name import is_software_name_valid
 
 _READ: Mapping[int, Api] = {
     key: APIS[key] for key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
@@ -94,7 +94,7 @@ def is_readable(header: RequestHeader) -> bool:
 def is_named_well(request: SaslRequest) -> bool:
     """Whether an ApiVersions request names its client's software as KIP-511 demands."""
     assert isinstance(request.body, ApiVersionsRequest), "Only ApiVersions names the software."
-    return is_software_named_well(request.body, request.header.api_version)
+    return is_software_name_valid(request.body, request.header.api_version)
 
 
 def handshake_answer(header: RequestHeader, error: ErrorCode, mechanisms: list[str]) -> list[Chunk]:
@@ -145,8 +145,8 @@ def _metadata_answer(view: memoryview, error: ErrorCode) -> MetadataResponse:
     body, _ = decode(view, position, ELEMENTS_MAX)
     named = cast("MetadataRequest", body).topics or []
     topics = [
-        MetadataResponseTopic(error_code=error, name=each.name or "", topic_id=each.topic_id)
-        for each in named
+        MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in named
     ]
     code = error if header.api_version >= METADATA_ERROR_VERSION else ErrorCode.NONE
     return MetadataResponse(topics=topics, error_code=code)

@@ -3,9 +3,9 @@
     client: n,,n=user,r=nonce                 server: r=nonce+ours,s=salt,i=iterations
     client: c=biws,r=nonce+ours,p=proof       server: v=signature
 
-What is signed is made of the bytes that arrived. An unknown user gets a credential that looks like
-any other (`unknown_users.py`), the same one each time and from each broker, and fails where a wrong
-password fails.
+Signatures are computed over the bytes exactly as they arrived. An unknown user gets a credential
+that looks like any other (`unknown_users.py`), the same one each time and from each broker, and
+fails where a wrong password fails.
 """
 
 import base64
@@ -24,7 +24,7 @@ from ...clients.sasl.scram_keys import (
     server_signature,
 )
 from .exchange import Proven, SaslFailure, Step
-from .unknown_users import FormsOf, made_up, usual_forms
+from .unknown_users import FormsOf, stand_in_credential, usual_forms
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -37,15 +37,17 @@ _CLIENT_FINAL = re.compile(
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 MESSAGE_BYTES_MAX = 8 * 1024
-"""A client's longer message is refused before it is parsed. Strangers send them, and parsing one of
-`sasl.server.max.receive.size` would hold up everybody for seconds; Kafka has no such bound."""
+"""A client's longer message is refused before it is parsed. Clients that have not authenticated can
+send them, and parsing one of `sasl.server.max.receive.size` would hold up everybody for seconds;
+Kafka has no such bound."""
 
 _NONCE_BYTES = 24
 _NONCE_TWICE = (
-    "The client has sent its nonce twice, as librdkafka does before version 2.6.1, with which no"
-    " password is right: use 2.6.1 or newer (kcat and confluent-kafka stand on it)."
+    "The client has sent its nonce twice, as librdkafka does before version 2.6.1, so that no"
+    " password is accepted: use 2.6.1 or newer (kcat and confluent-kafka are built on it)."
 )
-"""For the client as well: it says nothing of the user, and else shows that of a wrong password."""
+"""Also sent to the client: it reveals nothing about the user, and otherwise the client would report
+a wrong password."""
 _USUAL_BINDING = "biws"
 """Base64 of `n,,`; franz-go sends it even if its header names an authorization id."""
 
@@ -65,10 +67,10 @@ class ScramServer:
         forms_of: FormsOf = usual_forms,
         stored_secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """The secrets make the salts of unknown users: the same bytes on all brokers.
+        """The salts of unknown users are derived from the secrets, the same on all brokers.
 
-        Their credentials have the `forms_of` those of real users. What the cluster has stored may
-        come later than this.
+        `forms_of` returns the forms of real users' credentials, which those of unknown users copy.
+        The cluster's `stored_secret` may become known only later.
         """
         self._forms_of = forms_of
         self._stored_secret = stored_secret
@@ -81,17 +83,17 @@ class ScramServer:
     def begin(self) -> "ScramExchange":
         """Begin an exchange."""
         # Each has 122 random bits.
-        chance = hashlib.sha256(self._random_uuid() + self._random_uuid()).digest()
-        nonce = base64.urlsafe_b64encode(chance[:_NONCE_BYTES]).decode()
+        random_bytes = hashlib.sha256(self._random_uuid() + self._random_uuid()).digest()
+        nonce = base64.urlsafe_b64encode(random_bytes[:_NONCE_BYTES]).decode()
         return ScramExchange(self._mechanism, self._credential, nonce)
 
     def _credential(self, user: str) -> tuple[ScramCredential, bool]:
-        """The user's credential; for an unknown user one that nothing proves."""
+        """The user's credential; for an unknown user, one that no proof matches."""
         credential = self._credential_of(self._mechanism, user)
         # Made in either case, so that the time is the same.
         forms = self._forms_of(self._mechanism)
         secret = self._cluster_secret + self._stored_secret()
-        stand_in = made_up(self._mechanism, user, secret, forms)
+        stand_in = stand_in_credential(self._mechanism, user, secret, forms)
         return (stand_in, False) if credential is None else (credential, True)
 
 
@@ -107,13 +109,14 @@ class ScramExchange:
         """`nonce` is the server's part, printable and without a comma."""
         self._mechanism = mechanism
         self._credential_of = credential
-        self._nonce = nonce
-        self._clients_nonce = ""
+        self._server_nonce = nonce
+        self._client_nonce = ""
+        self._full_nonce = ""
         self._user = ""
         self._bindings: tuple[str, ...] = ()
         self._signed_so_far = b""
         self._credential: ScramCredential | None = None
-        self._is_user = False
+        self._user_exists = False
 
     def evaluate(self, token: bytes) -> Step:
         """Answer the client's first or final message. Raises SaslFailure."""
@@ -131,18 +134,18 @@ class ScramExchange:
         match = _CLIENT_FIRST.fullmatch(message)
         if match is None:
             raise SaslFailure("the first message is malformed")
-        user = _unescaped(match["user"])
-        if match["authzid"] is not None and _unescaped(match["authzid"]) != user:
+        user = _unescape(match["user"])
+        if match["authzid"] is not None and _unescape(match["authzid"]) != user:
             raise SaslFailure("the authorization id is not the user name")
         if ",tokenauth=true" in match["extensions"]:
             raise SaslFailure("delegation tokens are not supported")
         self._user = user
-        self._clients_nonce = match["nonce"]
-        self._nonce = self._clients_nonce + self._nonce
+        self._client_nonce = match["nonce"]
+        self._full_nonce = self._client_nonce + self._server_nonce
         self._bindings = (encode64(match["gs2"].encode()), _USUAL_BINDING)
-        credential, self._is_user = self._credential_of(user)
+        credential, self._user_exists = self._credential_of(user)
         self._credential = credential
-        answer = f"r={self._nonce},s={encode64(credential.salt)},i={credential.iterations}"
+        answer = f"r={self._full_nonce},s={encode64(credential.salt)},i={credential.iterations}"
         self._signed_so_far = f"{match['bare']},{answer}".encode()
         return Step(answer.encode())
 
@@ -150,23 +153,23 @@ class ScramExchange:
         match = _CLIENT_FINAL.fullmatch(message)
         if match is None:
             raise SaslFailure("the final message is malformed")
-        if match["nonce"] == self._clients_nonce + self._nonce:
+        if match["nonce"] == self._client_nonce + self._full_nonce:
             raise SaslFailure(_NONCE_TWICE, _NONCE_TWICE)
-        if not hmac.compare_digest(match["nonce"].encode(), self._nonce.encode()):
-            raise SaslFailure("the final message has another nonce")
+        if not hmac.compare_digest(match["nonce"].encode(), self._full_nonce.encode()):
+            raise SaslFailure("the final message has a different nonce")
         if match["binding"] not in self._bindings:
-            raise SaslFailure("the final message has another channel binding")
+            raise SaslFailure("the final message has a different channel binding")
         signed = self._signed_so_far + b"," + match["unproven"].encode()
         try:
             proof = decode64(match["proof"])
         except ValueError:
             raise SaslFailure("the proof is malformed") from None
         is_proven = proves(self._mechanism, credential, signed, proof)
-        if not (is_proven and self._is_user):
+        if not (is_proven and self._user_exists):
             raise SaslFailure("the user is unknown or the password is wrong")
         signature = server_signature(self._mechanism, credential, signed)
         return Step(b"v=" + encode64(signature).encode(), Proven(self._user))
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")

@@ -41,7 +41,7 @@ class SaslEvent(Enum):
     BAD_TOKEN = "a token that proves nothing"
     UNSUPPORTED = "SaslHandshake or SaslAuthenticate in an unsupported version"
     OTHER_REQUEST = "any other request"
-    UNREADABLE = "a frame that is no request"
+    UNREADABLE = "a frame that is not a request"
 
 
 _S, _E = SaslState, SaslEvent

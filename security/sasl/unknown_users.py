@@ -1,10 +1,10 @@
 """Credentials for users that there are not, which look like those of the users that there are.
 
 A server of SCRAM answers a name with a salt and a count of iterations, before anybody has proven
-anything. Whoever asks must not see from them whether the name is a user's. So a credential that is
-made up has the iterations and the kind of salt of some user's: each form is as frequent among those
-that are made up as among the real ones, and a name keeps its form and its salt while others come
-and go. The secret that decides it is the same on all brokers.
+anything. A client must not see from them whether the name is a user's. So a credential that is made
+up has the iterations and the kind of salt of some user's: each form is as frequent among those that
+are made up as among the real ones, and a name keeps its form and its salt while others come and go.
+The secret that decides it is the same on all brokers.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ def usual_forms(_: ScramMechanism) -> WeightedForms:
 
 
 class FormsOfUsers:
-    """The forms of the users in an image, counted anew when they have changed."""
+    """The forms of the users in an image, counted again when they have changed."""
 
     def __init__(self, users: Callable[[], Mapping[tuple[str, int], ScramCredential]]) -> None:
         """`users` returns another mapping as soon as one of them has changed."""
@@ -85,24 +85,24 @@ class FormsOfUsers:
             self._counted, self._forms = users, {}
         forms = self._forms.get(mechanism.code)
         if forms is None:
-            own = (each for (_, code), each in users.items() if code == mechanism.code)
+            own = (credential for (_, code), credential in users.items() if code == mechanism.code)
             forms = self._forms[mechanism.code] = weighted_forms(own)
         return forms
 
 
-def made_up(
+def stand_in_credential(
     mechanism: ScramMechanism, user: str, secret: bytes, forms: WeightedForms
 ) -> ScramCredential:
     """The credential of a user that there is not. Its keys are zeros, which prove nothing."""
     seed = f"{mechanism.name}\0{user}".encode()
-    iterations, salt_bytes = _chosen(seed, secret, forms)
+    iterations, salt_bytes = _choose_form(seed, secret, forms)
     salt = hmac.digest(secret, seed, "sha256")
     salt = hashlib.shake_256(salt).digest(salt_bytes) if salt_bytes else random_text(salt)
     no_key = bytes(mechanism.key_bytes)
     return ScramCredential(salt, no_key, no_key, iterations)
 
 
-def _chosen(seed: bytes, secret: bytes, forms: WeightedForms) -> CredentialForm:
+def _choose_form(seed: bytes, secret: bytes, forms: WeightedForms) -> CredentialForm:
     """The form of a name: rendezvous hashing, so that others' users hardly ever change it."""
     if len(forms) == 1:
         return forms[0][0]

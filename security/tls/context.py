@@ -1,7 +1,7 @@
 """OpenSSL contexts of TLS listeners, made of their settings (`DefaultSslEngineFactory`).
 
 `load_cert_chain` takes only paths: the key goes through a file in memory or a pipe that nobody else
-can open, never through a temporary file. Every failure is a `KafkaError` with one sentence that
+can open, never through a temporary file. Every failure is a `KafkaError` with one message that
 names the listener's property; none shows a key or a password.
 """
 
@@ -59,9 +59,9 @@ class ServerContext(NamedTuple):
         return subject_of(self.chain[0])
 
 
-def refusal(listener: str, sentence: str) -> KafkaError:
-    """The error for settings of a listener that cannot be obeyed."""
-    return KafkaError(ErrorCode.INVALID_CONFIG, f"Listener {listener} cannot use TLS: {sentence}.")
+def refusal(listener: str, message: str) -> KafkaError:
+    """The error for settings of a listener that cannot be honoured."""
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Listener {listener} cannot use TLS: {message}.")
 
 
 def server_context(settings: TlsSettings) -> ServerContext:
@@ -195,7 +195,7 @@ def _load_keys(context: ssl.SSLContext, settings: TlsSettings) -> tuple[bytes, .
         alternative_names(chain[0].der)
     except DerError as error:
         raise refusal(listener, f"{chain_name} has a certificate in which {error}") from None
-    return tuple(each.der for each in chain)
+    return tuple(block.der for block in chain)
 
 
 def _pem_keys(
@@ -232,7 +232,7 @@ def _load_chain(
             "its certificate has a DSA key, with which OpenSSL lets no client connect: make one"
             " with an RSA or EC key",
         )
-    chain_text = "".join(each.text for each in chain)
+    chain_text = "".join(block.text for block in chain)
     try:
         # Each path is opened once: OpenSSL reads the certificates first, then the key.
         with (
@@ -249,7 +249,7 @@ def _objection(error: OSError, *, has_password: bool) -> str:
     """What is wrong with a key and its certificates."""
     if error.errno == errno.EFBIG:
         return "its key or its certificates are larger than what this system lets through a pipe"
-    # Of what OpenSSL rejects in a pipe, Python tells no reason.
+    # Of what OpenSSL rejects in a pipe, Python gives no reason.
     reason = error.reason if isinstance(error, ssl.SSLError) else None
     if reason == "KEY_VALUES_MISMATCH":
         return "its private key does not belong to the first certificate of its chain"
@@ -258,7 +258,7 @@ def _objection(error: OSError, *, has_password: bool) -> str:
     if has_password:
         return "ssl.key.password does not open its private key, or the key is damaged"
     if reason is None:
-        return "OpenSSL cannot use its key and certificates: one is damaged, or they are no pair"
+        return "OpenSSL cannot use its key and certificates: one is damaged, or they are not a pair"
     return f"OpenSSL cannot use its key and certificates ({reason})"
 
 
@@ -270,7 +270,7 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         purpose = ssl.Purpose.SERVER_AUTH if is_client else ssl.Purpose.CLIENT_AUTH
         context.load_default_certs(purpose)
         return
-    # Java trusts each certificate of a store, whoever has issued it.
+    # Java trusts each certificate of a store, whatever its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     name, content = "ssl.truststore.certificates", b""
     if trust.location:
@@ -283,7 +283,7 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         else:
             inline = "" if trust.certificates is None else trust.certificates.reveal()
             trusted = certificates(content.decode("utf-8", "replace") or inline)
-        context.load_verify_locations(cadata="".join(each.text for each in trusted))
+        context.load_verify_locations(cadata="".join(block.text for block in trusted))
     except (PemError, Pkcs12Error) as error:
         raise refusal(listener, f"{name} {error}") from None
     except ssl.SSLError as error:

@@ -113,7 +113,7 @@ def _relative_name(attributes: bytes) -> str:
 def _attribute(content: bytes) -> str:
     pair = list(_elements(content))
     if len(pair) != 2:
-        raise DerError("an attribute of a name is no pair")
+        raise DerError("an attribute of a name is not a pair")
     identifier = _identifier(pair[0][1])
     tag, value, whole = pair[1]
     name = _NAMES.get(identifier)
@@ -124,10 +124,10 @@ def _attribute(content: bytes) -> str:
         text = value.decode(encoding)
     except UnicodeDecodeError:
         return f"{name}=#{whole.hex()}"
-    return f"{name}={_escaped(text)}"
+    return f"{name}={_escape(text)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """A value with RFC 2253's escapes; leading and trailing spaces are escaped too."""
     inner = text.strip(" ")
     leading = len(text) - len(text.lstrip(" ")) if inner else len(text)

@@ -246,7 +246,7 @@ class TlsEngine:
         return self._outgoing.read()
 
     def say_goodbye(self) -> None:
-        """Tell the peer that nothing more follows (close_notify), which `outgoing` then holds."""
+        """Announce the end to the peer (close_notify), which `outgoing` then holds."""
         if self.state in (TlsState.OPEN, TlsState.ENDED):
             try:
                 self._tls.unwrap()

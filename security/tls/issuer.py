@@ -33,8 +33,9 @@ class IssuedKeys(NamedTuple):
 def issue_keys(hosts: "Sequence[str]", name: str, now_ms: int, days: int) -> IssuedKeys:
     """A new authority, and a certificate `CN=broker` for these host names and addresses.
 
-    `name` tells this authority from others; `days` is how long the broker's certificate holds.
-    Raises ImportError if `cryptography` is not installed, ValueError for a host that is no name.
+    `name` distinguishes this authority from others; `days` is how long the broker's certificate
+    holds. Raises ImportError if `cryptography` is not installed, ValueError for a host that is no
+    name.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -45,7 +46,7 @@ def issue_keys(hosts: "Sequence[str]", name: str, now_ms: int, days: int) -> Iss
     authority_key = ec.generate_private_key(ec.SECP256R1())
     issuer = _subject(f"tierlog development {name}")
     identity = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
-    authority = _signed(
+    authority = _sign(
         _builder(issuer, issuer, authority_key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -55,7 +56,7 @@ def issue_keys(hosts: "Sequence[str]", name: str, now_ms: int, days: int) -> Iss
     broker_key = ec.generate_private_key(ec.SECP256R1())
     # A broker is a client of the others.
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    broker = _signed(
+    broker = _sign(
         _builder(_subject("broker"), issuer, broker_key, now, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
@@ -133,9 +134,7 @@ def _names(hosts: "Sequence[str]") -> "x509.SubjectAlternativeName":
     return x509.SubjectAlternativeName(names)
 
 
-def _signed(
-    builder: "x509.CertificateBuilder", key: "EllipticCurvePrivateKey"
-) -> "x509.Certificate":
+def _sign(builder: "x509.CertificateBuilder", key: "EllipticCurvePrivateKey") -> "x509.Certificate":
     from cryptography.hazmat.primitives.hashes import SHA256
 
     return builder.sign(key, SHA256())

@@ -51,7 +51,7 @@ def blocks(text: str) -> list[Block]:
 
 def private_key(text: str) -> Block:
     """The one private key of a PEM text, in PKCS#8. Raises PemError."""
-    keys = [each for each in blocks(text) if each.label.endswith("PRIVATE KEY")]
+    keys = [block for block in blocks(text) if block.label.endswith("PRIVATE KEY")]
     if not keys:
         raise PemError("has no private key: it needs one block BEGIN PRIVATE KEY (PKCS#8)")
     if len(keys) > 1:
@@ -66,7 +66,7 @@ def private_key(text: str) -> Block:
 
 def certificates(text: str) -> list[Block]:
     """The certificates of a PEM text, at least one, in their order. Raises PemError."""
-    content = [each for each in blocks(text) if each.label == "CERTIFICATE"]
+    content = [block for block in blocks(text) if block.label == "CERTIFICATE"]
     if not content:
         raise PemError("has no certificate: it needs at least one block BEGIN CERTIFICATE")
     return content

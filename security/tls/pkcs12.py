@@ -49,29 +49,31 @@ def is_java_format(content: bytes) -> bool:
 
 def read_key_store(content: bytes, password: str) -> KeyAndChain:
     """The key of a store, and the certificates up to its authority. Raises Pkcs12Error."""
-    store = _opened(content, password)
+    store = _open(content, password)
     if store.key is None or store.cert is None:
         raise Pkcs12Error("has no private key with its certificate")
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     key = store.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     own = store.cert.certificate
-    others = [each.certificate for each in store.additional_certs]
+    others = [certificate.certificate for certificate in store.additional_certs]
     chain = [own]
     # The order in a store says nothing, and a certificate that is its own issuer is the last.
     while chain[-1].issuer != chain[-1].subject:
-        issuers = (each for each in others if each.subject == chain[-1].issuer)
-        issuer = next((each for each in issuers if each not in chain), None)
+        issuers = (certificate for certificate in others if certificate.subject == chain[-1].issuer)
+        issuer = next((certificate for certificate in issuers if certificate not in chain), None)
         if issuer is None:
             break
         chain.append(issuer)
-    ordered = [Block("CERTIFICATE", each.public_bytes(Encoding.DER)) for each in chain]
+    ordered = [
+        Block("CERTIFICATE", certificate.public_bytes(Encoding.DER)) for certificate in chain
+    ]
     return KeyAndChain(Block("PRIVATE KEY", key), ordered)
 
 
 def read_trust_store(content: bytes, password: str | None) -> list[Block]:
     """The certificates of a store that has nothing else. Raises Pkcs12Error."""
-    store = _opened(content, password)
+    store = _open(content, password)
     if store.key is not None:
         # Java trusts the key's own certificate, but not its authorities, unless they are marked as
         # trusted; the marks are not to be seen here.
@@ -81,12 +83,12 @@ def read_trust_store(content: bytes, password: str | None) -> list[Block]:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return [
-        Block("CERTIFICATE", each.certificate.public_bytes(Encoding.DER))
-        for each in store.additional_certs
+        Block("CERTIFICATE", certificate.certificate.public_bytes(Encoding.DER))
+        for certificate in store.additional_certs
     ]
 
 
-def _opened(content: bytes, password: str | None) -> "PKCS12KeyAndCertificates":
+def _open(content: bytes, password: str | None) -> "PKCS12KeyAndCertificates":
     if is_java_format(content):
         raise Pkcs12Error(
             "is in a format that only Java reads (JKS): convert it with keytool -importkeystore"
@@ -108,7 +110,7 @@ def _opened(content: bytes, password: str | None) -> "PKCS12KeyAndCertificates":
         store = load_pkcs12(content, None if password is None else password.encode())
     except (ValueError, TypeError):
         needed = "its password does not open it" if password else "it needs its password"
-        raise Pkcs12Error(f"is no store in PKCS12, or {needed}") from None
+        raise Pkcs12Error(f"is not a PKCS12 store, or {needed}") from None
     except UnsupportedAlgorithm:
         raise Pkcs12Error("has a key of a kind that is not supported") from None
     if len(store.additional_certs) > CERTIFICATES_MAX:

@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"\$(\d+)|\\(.)", re.DOTALL)
 
 
 class MappingError(Exception):
-    """The rules cannot be read; `str(error)` ends the sentence that names the property."""
+    """The rules cannot be read; `str(error)` ends the message that names the property."""
 
 
 class NoRuleMatchesError(Exception):

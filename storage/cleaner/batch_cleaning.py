@@ -64,7 +64,7 @@ def clean_batch(batch: RecordBatch, rules: CleaningRules) -> memoryview | bytear
         discards = may_discard and horizon is not None and horizon <= rules.now_ms
     kept = [] if discards else _kept_records(batch, rules)
     if not kept:
-        return _emptied(batch) if _must_stay(batch, rules) else None
+        return _empty(batch) if _must_stay(batch, rules) else None
     is_due = (may_discard and batch.is_control) or any(record.value is None for record in kept)
     sets_horizon = is_due and horizon is None
     if len(kept) == batch.record_count and not sets_horizon:
@@ -85,7 +85,7 @@ def _must_stay(batch: RecordBatch, rules: CleaningRules) -> bool:
     return batch.last_offset == last.last_data_offset
 
 
-def _emptied(batch: RecordBatch) -> memoryview | bytearray:
+def _empty(batch: RecordBatch) -> memoryview | bytearray:
     if not batch.record_count:
         return batch.view
     return rebuild_batch(batch, [], delete_horizon_ms=None)

@@ -46,7 +46,7 @@ class CleanableLog(NamedTuple):
 def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableLog:
     """Compute how dirty a log is, and how far it may be cleaned."""
     closed = list(log.local.segments)[:-1]
-    dirty = [each for each in closed if log.end_offset_of(each) > first_dirty_offset]
+    dirty = [segment for segment in closed if log.end_offset_of(segment) > first_dirty_offset]
     end_offset = log.local.active_segment.base_offset
     settled = min(log.last_stable_offset, log.recovery_point)
     waiting = log.local.segments.floor(settled)
@@ -55,11 +55,13 @@ def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableL
         end_offset = min(end_offset, waiting.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
-        young = [each.base_offset for each in dirty if each.largest_timestamp > now_ms - lag_ms]
+        young = [
+            segment.base_offset for segment in dirty if segment.largest_timestamp > now_ms - lag_ms
+        ]
         end_offset = min([end_offset, *young])
     # A partly dirty segment counts as dirty.
-    below = [each.size for each in closed if each.base_offset < end_offset]
-    dirty_bytes = sum(each.size for each in dirty if each.base_offset < end_offset)
+    below = [segment.size for segment in closed if segment.base_offset < end_offset]
+    dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < end_offset)
     clean_bytes = sum(below) - dirty_bytes
     return CleanableLog(
         log,
@@ -72,7 +74,9 @@ def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableL
 
 
 def _overdue_ms(dirty: list[LogSegment], lag_ms: int, now_ms: int) -> int:
-    timestamps = [first for each in dirty if (first := each.first_batch_timestamp()) is not None]
+    timestamps = [
+        first for segment in dirty if (first := segment.first_batch_timestamp()) is not None
+    ]
     if not timestamps:
         return 0
     return max(0, now_ms - lag_ms - min(timestamps))
@@ -80,7 +84,9 @@ def _overdue_ms(dirty: list[LogSegment], lag_ms: int, now_ms: int) -> int:
 
 def dirtiest(measured: Iterable[CleanableLog]) -> CleanableLog | None:
     """The log to be cleaned next, if any is due."""
-    return max((each for each in measured if each.is_due), key=_dirty_ratio, default=None)
+    return max(
+        (cleanable for cleanable in measured if cleanable.is_due), key=_dirty_ratio, default=None
+    )
 
 
 def _dirty_ratio(cleanable: CleanableLog) -> float:

@@ -66,7 +66,7 @@ class LogCleaning:
         self._end_offset = cleanable.first_uncleanable_offset
         self._truncations = log.local.truncations
         self._segments = [
-            each for each in log.local.segments if each.base_offset < self._end_offset
+            segment for segment in log.local.segments if segment.base_offset < self._end_offset
         ]
         self._aborted = log.aborted_transactions(self._segments[0].base_offset, self._end_offset)
         keys = OffsetMap(capacity_of(config.dedupe_buffer_size, config.io_buffer_load_factor))
@@ -79,9 +79,9 @@ class LogCleaning:
             log.config.delete_retention_ms,
         )
         self._dirty = [
-            (each, each.position_of(max(self._first_dirty_offset, each.base_offset)))
-            for each in self._segments
-            if log.end_offset_of(each) > self._first_dirty_offset
+            (segment, segment.position_of(max(self._first_dirty_offset, segment.base_offset)))
+            for segment in self._segments
+            if log.end_offset_of(segment) > self._first_dirty_offset
         ]
         self._cleaned: LogSegment | None = None
         self.stats = CleaningStats()
@@ -89,8 +89,6 @@ class LogCleaning:
     @property
     def log_dir(self) -> LogDir:
         return self.log.log_dir
-
-    # -- Step 1: reading keys -----------------------------------------------------------------
 
     def read_keys(self) -> Iterator[int]:
         """Fill the offset map; yields the bytes read since the last yield."""
@@ -106,7 +104,7 @@ class LogCleaning:
                 # It was deleted. Its keys could supersede only records in it and in earlier
                 # segments, which are deleted too.
                 continue
-            for batch in _checked(pinned, position):
+            for batch in _checked_batches(pinned, position):
                 if not self._put_keys(batch, transactions):
                     self.stats.map_utilization = keys.utilization
                     return
@@ -134,16 +132,14 @@ class LogCleaning:
             if record.key is not None and record.offset >= first
         )
 
-    # -- Step 2: grouping segments ------------------------------------------------------------
-
     def groups(self) -> list[list[LogSegment]]:
         """The groups of still existing segments to clean, in order. Call after `read_keys`."""
         end_offset = self._rules.keys.latest_offset + 1
         return group_segments(
             [
-                each
-                for each in self._segments
-                if each.base_offset < end_offset and self.is_current([each])
+                segment
+                for segment in self._segments
+                if segment.base_offset < end_offset and self.is_current([segment])
             ],
             self._log_config.segment_bytes,
             self._log_config.segment_index_bytes,
@@ -154,8 +150,6 @@ class LogCleaning:
     def cleaned_up_to(self) -> int:
         """The first dirty offset of the log once all groups are swapped."""
         return self._rules.keys.latest_offset + 1
-
-    # -- Step 3: writing a cleaned segment ----------------------------------------------------
 
     def clean(self, group: list[LogSegment]) -> Iterator[int]:
         """Write the cleaned segment durably; yields bytes read and written since the last yield."""
@@ -168,7 +162,7 @@ class LogCleaning:
                 # `swap` will find that the group no longer exists.
                 transactions.kept.clear()
                 return
-            for batch in _checked(pinned):
+            for batch in _checked_batches(pinned):
                 result = clean_batch(batch, self._rules)
                 pending += batch.size_in_bytes
                 if result is not None:
@@ -219,13 +213,11 @@ class LogCleaning:
             cleaned.append(buffer, kept)
             self.stats.bytes_written += len(buffer)
 
-    # -- Step 4: replacing segments -----------------------------------------------------------
-
     def is_current(self, group: list[LogSegment]) -> bool:
         """Whether the group is unchanged and still part of the log."""
         segments = self.log.local.segments
         return self.is_log_current and all(
-            segments.floor(each.base_offset) is each for each in group
+            segments.floor(segment.base_offset) is segment for segment in group
         )
 
     @property
@@ -265,7 +257,7 @@ class LogCleaning:
             cleaned.delete()
 
 
-def _checked(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]:
+def _checked_batches(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]:
     """The segment's batches. Raises KafkaError if a batch is damaged or out of order."""
     expected = segment.base_offset
     for batch in segment.batches(position):

@@ -110,8 +110,6 @@ class LogDir:
     def __repr__(self) -> str:
         return f"LogDir({self.path}, {'online' if self.is_online else 'offline'})"
 
-    # -- Health -------------------------------------------------------------------------------
-
     def check(self) -> None:
         """Raise KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
         if not self.is_online:
@@ -157,8 +155,6 @@ class LogDir:
             ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {self.path} is offline{reason}."
         )
 
-    # -- Ownership ----------------------------------------------------------------------------
-
     def acquire(self, *, is_rebuild: bool = False) -> None:
         """Create the directory if it does not exist, and lock it.
 
@@ -186,8 +182,6 @@ class LogDir:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    # -- meta.properties ----------------------------------------------------------------------
 
     def read_meta_properties(self) -> MetaProperties | None:
         """Read the directory's `meta.properties`; None if the directory was never used.
@@ -224,8 +218,6 @@ class LogDir:
         )
         self.files.atomic_replace(f"{self.path}/{META_PROPERTIES_FILE}", content.encode("utf-8"))
 
-    # -- The recovery points ------------------------------------------------------------------
-
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """Durably lower the partition's checkpointed recovery point to at most `offset`.
 
@@ -240,8 +232,6 @@ class LogDir:
         if points.get(topic_partition, 0) > offset:
             points[topic_partition] = offset
             write_offset_checkpoint(self.files, path, points)
-
-    # -- The clean shutdown marker ------------------------------------------------------------
 
     def has_clean_shutdown_marker(self) -> bool:
         return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")

@@ -50,7 +50,7 @@ class LogLoss:
         )
 
 
-def tell_gaps(
+def log_gaps(
     topic_partition: TopicPartition, segments: LogSegments, loss: LogLoss | None
 ) -> list[int]:
     """Log which offsets are missing between segments, for a log that was never compacted.

@@ -92,10 +92,12 @@ def aux_state(
     # The leader that copied the segment may have had a shorter history than the present leader.
     # Remote segments below the history cannot be found, so the log starts with the history.
     log_start_offset = max(log_start_offset, history[0].start_offset)
-    return AuxState(next_offset, log_start_offset, _cut(history, log_start_offset), snapshot)
+    return AuxState(
+        next_offset, log_start_offset, _trim_history(history, log_start_offset), snapshot
+    )
 
 
-def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
+def _trim_history(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
     """The history from the log start offset on, below which records are deleted (KIP-405)."""
     later = [entry for entry in history if entry.start_offset > log_start_offset]
     before = [entry.epoch for entry in history if entry.start_offset <= log_start_offset]

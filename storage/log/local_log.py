@@ -134,8 +134,6 @@ class LocalLog:
     def active_segment(self) -> LogSegment:
         return self.segments.last
 
-    # -- Appending ----------------------------------------------------------------------------
-
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
         """Append batches with assigned offsets; the end offset moves after the write."""
         self.segments.last.append(buffer, batches)
@@ -181,8 +179,6 @@ class LocalLog:
         self.bounds.advance_log_end(base_offset)
         return segment
 
-    # -- Reading ------------------------------------------------------------------------------
-
     def read(
         self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool
     ) -> LocalRead:
@@ -208,7 +204,7 @@ class LocalLog:
         self, segment: LogSegment, position: int, max_bytes: int, max_offset: int
     ) -> LocalRead | None:
         """Read from a known batch start; None if the batch header must be read first."""
-        bound, limit = self._bound(segment, max_offset), position + max_bytes
+        bound, limit = self._end_position(segment, max_offset), position + max_bytes
         if position >= bound:
             return None
         end = bound if limit >= bound else segment.end_past(position, limit)
@@ -216,7 +212,7 @@ class LocalLog:
             return None
         return LocalRead(segment.region(position, end - position), segment, end, False)
 
-    def _bound(self, segment: LogSegment, max_offset: int) -> int:
+    def _end_position(self, segment: LogSegment, max_offset: int) -> int:
         """The position in `segment` at which a read below `max_offset` must end."""
         if max_offset >= self.bounds.log_end or max_offset >= self.end_offset_of(segment):
             return segment.size
@@ -234,7 +230,7 @@ class LocalLog:
                 return _NOTHING
             segment = following
             start = segment.locate(offset)
-        bound = self._bound(segment, max_offset)
+        bound = self._end_position(segment, max_offset)
         position = start.position
         if position >= bound:
             return _NOTHING
@@ -292,8 +288,6 @@ class LocalLog:
             f"Offset {offset} lies outside the log, which has [{first}, {self.log_end_offset}).",
         )
 
-    # -- Flushing -----------------------------------------------------------------------------
-
     def prepare_flush(self, up_to: int) -> FlushTask | None:
         """The task that makes everything below `up_to` durable; None if everything already is."""
         up_to = min(up_to, self.log_end_offset)
@@ -333,8 +327,6 @@ class LocalLog:
             segment for segment in self._closed_since_flush if segment not in task.closed
         ]
         self._unsynced = [sync for sync in self._unsynced if sync not in task.others]
-
-    # -- Truncation and deletion --------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything at and above `offset`, which is within the log.

@@ -23,7 +23,7 @@ from .fetch_data import RemoteTimestampLookup
 from .log_parts import LogParts
 
 _UNKNOWN = -1
-_OF_THE_TIER = (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
+_TIER_TIMESTAMPS = (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
 
 
 Found: TypeAlias = TimestampAndOffset | RemoteTimestampLookup | None
@@ -53,7 +53,7 @@ def find_offset(log: LogParts, timestamp: int) -> Generator[None, None, Found]:
 
 
 def _named_offset(log: LogParts, name: int) -> int | None:
-    if name in _OF_THE_TIER and log.is_tiered and not log.bounds.knows_remote:
+    if name in _TIER_TIMESTAMPS and log.is_tiered and not log.bounds.knows_remote:
         raise KafkaError(
             ErrorCode.OFFSET_NOT_AVAILABLE,
             "The highest offset in the remote tier is not yet known for "

@@ -52,7 +52,7 @@ from ...clients.record.record_walk import SMALLEST_RECORD_BYTES, RecordWalk
 from ...clients.runtime.steps import finished
 from ..config import INT64_MAX, LogConfig
 from ..producer.producer_entry import AppendOrigin
-from .append_info import RecordError, RecordValidationError
+from .append_result import RecordError, RecordValidationError
 
 # Looking up an enum member takes 0.1 µs in Python 3.11, and every batch needs one.
 _CLIENT = AppendOrigin.CLIENT
@@ -398,7 +398,7 @@ def assign_offsets(
     else:
         buffer = records[: sum(batch.size_in_bytes for batch in record_batches)]
     if config.compression_type != _NO_CODEC_OF_ITS_OWN:
-        rewritten = [_recompressed(batch, context) for batch in record_batches]
+        rewritten = [_recompress(batch, context) for batch in record_batches]
         if any(new is not old for new, old in zip(rewritten, record_batches, strict=True)):
             buffer = memoryview(bytearray().join(batch.view for batch in rewritten))
             record_batches = list(batches(buffer))
@@ -424,7 +424,7 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
         stamp_crc(batch.view, 0, batch.size_in_bytes)
 
 
-def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
+def _recompress(batch: RecordBatch, context: AppendContext) -> RecordBatch:
     """The batch recompressed with the topic's codec, or the batch itself if it has that codec."""
     target = _target_codec(batch, context.config)
     if batch.is_control or target is batch.compression_type:

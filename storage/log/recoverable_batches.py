@@ -154,9 +154,9 @@ def _with_next(
 ) -> Iterator[tuple[int, RecordBatch, RecordBatch | None]]:
     """Each batch with its position and the next batch; None after the last."""
     held: tuple[int, RecordBatch] | None = None
-    for each in batches:
+    for batch in batches:
         if held is not None:
-            yield *held, each[1]
-        held = each
+            yield *held, batch[1]
+        held = batch
     if held is not None:
         yield *held, None

@@ -32,14 +32,14 @@ def mended_history(
     if first_gap(remote, history, start, local_start) != start:
         return None
     end = min([first for _, first in history if first > start] + [local_start])
-    below = _told_below(remote, start, end, _newest_below(history, end))
+    below = _epochs_below(remote, start, end, _newest_below(history, end))
     if not below or first_gap(remote, history, below[0].start_offset, end) != below[0].start_offset:
         return None
     newest = below[-1].epoch
     above = [EpochEntry(*entry) for entry in history if entry[1] >= end and entry[0] > newest]
     epoch = epoch_of_offset(history, end)
-    is_told = not above or above[0].start_offset > end
-    if epoch > newest and is_told and bounds.log_end_offset > end:
+    is_epoch_missing = not above or above[0].start_offset > end
+    if epoch > newest and is_epoch_missing and bounds.log_end_offset > end:
         above.insert(0, EpochEntry(epoch, end))
     return [*below, *above]
 
@@ -50,7 +50,7 @@ def _newest_below(history: EpochHistory, offset: int) -> int | None:
     return epoch if epoch >= 0 else None
 
 
-def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> list[EpochEntry]:
+def _epochs_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> list[EpochEntry]:
     """The epochs of [start, end), or of its part in the tier, from finished segments' metadata."""
     entries: dict[int, int] = {}
     lowest = end
@@ -58,7 +58,7 @@ def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> 
         for epoch, first in segment.segment_leader_epochs:
             if first <= offset:
                 entries[epoch] = min(first, entries.get(epoch, first))
-        lowest = max(_first_told(segment), start)
+        lowest = max(_first_offset_with_epoch(segment), start)
     return [
         EpochEntry(epoch, max(first, lowest))
         for epoch, first in sorted(_from(entries, lowest).items())
@@ -71,9 +71,10 @@ def _downward(
     """The segments from `end` down to `start`, each with the last offset to take its epochs for."""
     waiting = sorted(
         (
-            each
-            for each in remote.segments()
-            if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and each.start_offset < end
+            segment
+            for segment in remote.segments()
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+            and segment.start_offset < end
         ),
         key=lambda segment: segment.end_offset,
     )
@@ -82,34 +83,42 @@ def _downward(
     while offset >= start:
         while waiting and waiting[-1].end_offset >= offset:
             reached.append(waiting.pop())
-        last_offsets = [(_last_told(each, offset, newest), each) for each in reached]
+        last_offsets = [
+            (_last_offset_with_epoch(segment, offset, newest), segment) for segment in reached
+        ]
         # A segment without a usable offset from `start` on is not needed again.
-        reached = [each for last, each in last_offsets if last >= start]
-        here = [each for last, each in last_offsets if last == offset]
+        reached = [segment for last, segment in last_offsets if last >= start]
+        here = [segment for last, segment in last_offsets if last == offset]
         if here:
             best = _furthest_down(here, offset)
             yield best, offset
             newest = best.segment_leader_epochs[0][0]
-            offset = _first_told(best) - 1
+            offset = _first_offset_with_epoch(best) - 1
         else:
             # The tier has no records here, or only records of another leader.
-            lower = [last for last, _ in last_offsets] + [each.end_offset for each in waiting[-1:]]
+            lower = [last for last, _ in last_offsets] + [
+                segment.end_offset for segment in waiting[-1:]
+            ]
             offset = max(lower, default=-1)
 
 
 def _furthest_down(
     segments: list[RemoteLogSegmentMetadata], offset: int
 ) -> RemoteLogSegmentMetadata:
-    """The segment with the newest epoch at `offset`; of several, the one that tells most below."""
-    return max(segments, key=lambda each: (_epoch_at(each, offset), -_first_told(each)))
+    """The segment with the newest epoch at `offset`; of several, the one that reaches lowest."""
+    return max(
+        segments, key=lambda each: (_epoch_at(each, offset), -_first_offset_with_epoch(each))
+    )
 
 
-def _first_told(segment: RemoteLogSegmentMetadata) -> int:
+def _first_offset_with_epoch(segment: RemoteLogSegmentMetadata) -> int:
     """Where a segment's epochs begin: above its first offset if the log began in its midst."""
     return segment.segment_leader_epochs[0][1]
 
 
-def _last_told(segment: RemoteLogSegmentMetadata, offset: int, newest: int | None) -> int:
+def _last_offset_with_epoch(
+    segment: RemoteLogSegmentMetadata, offset: int, newest: int | None
+) -> int:
     """The segment's last offset up to `offset` that an epoch up to `newest` wrote; -1 if none."""
     last = min(offset, segment.end_offset)
     for epoch, first in reversed(segment.segment_leader_epochs):

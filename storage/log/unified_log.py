@@ -28,7 +28,7 @@ from ..files import ReadableBuffer
 from ..producer.producer_entry import AppendOrigin, CompletedTxn
 from ..segment.log_segment import LogSegment
 from ..segment.transaction_index import AbortedTxn
-from .append_info import LogAppendInfo, appended_info, duplicate_info
+from .append_result import LogAppendInfo, appended_info, duplicate_info
 from .aux_state import AuxState, start_log_at
 from .fetch_data import (
     FetchDataInfo,
@@ -89,8 +89,6 @@ class UnifiedLog:
 
     def __repr__(self) -> str:
         return f"UnifiedLog({self.topic_partition}, end={self.log_end_offset})"
-
-    # -- State --------------------------------------------------------------------------------
 
     @property
     def topic_id(self) -> Uuid:
@@ -168,8 +166,6 @@ class UnifiedLog:
     def end_offset_of(self, segment: LogSegment) -> int:
         """One past the last offset of a local segment."""
         return self.local.end_offset_of(segment)
-
-    # -- Appending ----------------------------------------------------------------------------
 
     @on_disk
     def append_as_leader(
@@ -265,19 +261,17 @@ class UnifiedLog:
         for batch in record_batches:
             completed = producers.apply(batch)
             if completed is not None and completed.is_aborted:
-                local.segments.add_aborted(self._aborted(completed))
+                local.segments.add_aborted(self._to_aborted_txn(completed))
         if self.bounds.log_end - local.recovery_point >= local.config.flush_messages:
             self.flush()
 
-    def _aborted(self, completed: CompletedTxn) -> AbortedTxn:
+    def _to_aborted_txn(self, completed: CompletedTxn) -> AbortedTxn:
         return AbortedTxn(
             completed.producer_id,
             completed.first_offset,
             completed.last_offset,
             self.producers.last_stable_offset_after(completed),
         )
-
-    # -- Reading ------------------------------------------------------------------------------
 
     @on_disk
     def read(
@@ -363,8 +357,6 @@ class UnifiedLog:
             return cast("Found", end.value)
         return _PAUSE
 
-    # -- Moving the bounds --------------------------------------------------------------------
-
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, clamped to the local log; returns the new value."""
         offset = self.bounds.move_high_watermark(offset)
@@ -390,20 +382,6 @@ class UnifiedLog:
         self.leader_epochs.truncate_from_start(offset)
         self.producers.on_log_start_offset(offset)
         return True
-
-    def increment_local_log_start_offset(self, offset: int) -> None:
-        """Move the local log start to `offset`; records below it are still in the remote tier."""
-        self.bounds.advance_local_log_start(offset)
-
-    def update_highest_remote_offset(self, offset: int) -> None:
-        """Record that everything up to and including `offset` is in the remote tier."""
-        self.bounds.update_highest_remote(offset)
-
-    def forget_highest_remote_offset(self) -> None:
-        """Mark the highest remote offset as unknown until it is determined again."""
-        self.bounds.forget_highest_remote()
-
-    # -- Segments -----------------------------------------------------------------------------
 
     @on_disk
     def roll(self, now_ms: int) -> None:
@@ -459,7 +437,7 @@ class UnifiedLog:
             self.producers.delete_snapshot_at(segment.base_offset)
         first = self.local.segments.first.base_offset
         if self.config.copies_to_tier:
-            self.increment_local_log_start_offset(first)
+            self.bounds.advance_local_log_start(first)
         else:
             self.maybe_increment_log_start_offset(first)
 
@@ -482,8 +460,6 @@ class UnifiedLog:
             for segment, following in pairwise(segments)
             if following.base_offset <= last_stable_offset
         ]
-
-    # -- Truncation ---------------------------------------------------------------------------
 
     @on_disk
     def truncate_to(self, offset: int) -> None:
@@ -527,8 +503,6 @@ class UnifiedLog:
     def start_at(self, state: AuxState) -> None:
         """Drop every local record and continue from `state`. See `aux_state`."""
         start_log_at(self._parts, state, self._now_ms)
-
-    # -- Flushing and closing -----------------------------------------------------------------
 
     def prepare_flush(self, up_to: int | None = None) -> FlushTask | None:
         """The fsyncs that make everything below `up_to` durable; may run in any thread."""

@@ -106,8 +106,6 @@ class FutureCopy:
         except OSError as error:
             raise read.log_dir.fail(error) from error
 
-    # -- Aligning the future log --------------------------------------------------------------
-
     def _align(self) -> None:
         """Truncate the future log to where its epoch history diverges from the current one's."""
         current, future = self.current, self.future

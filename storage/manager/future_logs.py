@@ -55,7 +55,7 @@ def adopt_state(log: UnifiedLog, other: UnifiedLog) -> None:
     log.producers.take_over(other.producers)
 
 
-def reopened(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
+def reopen(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
     """Reopen a closed log in a directory that may have been renamed.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR).

@@ -109,7 +109,7 @@ class LogDirs:
     def formatted_cluster_id(self) -> str:
         """The cluster id in the first directory, which must be formatted.
 
-        Only a process that is its whole cluster may make up an id: a member that lost its metadata
+        Only a single-node cluster may make up an id: a member that lost its metadata
         directory would otherwise begin a second cluster. Its other directories may be new. Raises
         OSError and LogDirError.
         """

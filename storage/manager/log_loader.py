@@ -26,7 +26,7 @@ from ...clients.topic_partition import TopicPartition
 from ..checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
 from ..config import LogConfig
 from ..directory.log_dir import LogDir, set_folders_aside
-from ..directory.log_loss import LogLoss, tell_gaps
+from ..directory.log_loss import LogLoss, log_gaps
 from ..log.leader_epoch import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from ..log.local_log import LocalLog
 from ..log.log_parts import LogParts
@@ -271,7 +271,7 @@ class _Loading:
         if not len(self._segments):
             self._segments.add(self._segment(start))
         if not request.may_have_holes:
-            gaps = tell_gaps(request.topic_partition, self._segments, self._loss)
+            gaps = log_gaps(request.topic_partition, self._segments, self._loss)
             self._damaged_from.extend(gaps)
         if request.recovery_point > self._end_offset():
             _log.error(
@@ -350,8 +350,6 @@ class _Loading:
         reload_producers(producers, self._segments, log_start_offset, end_offset)
         producers.remove_expired(self._now_ms)
 
-    # -- Interrupted work ---------------------------------------------------------------------
-
     def _finish_interrupted_work(self, names: list[str]) -> None:
         cleaned = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
         first_cleaned = min(cleaned, default=None)
@@ -389,8 +387,6 @@ class _Loading:
         for name in names:
             if name.endswith((LOG_SUFFIX, *_INDEX_SUFFIXES)) and base <= offset_of(name) < end:
                 self._files.remove(f"{self._request.directory}/{name}")
-
-    # -- Segments -----------------------------------------------------------------------------
 
     def _segment(self, base_offset: int) -> LogSegment:
         request = self._request
@@ -483,8 +479,6 @@ class _Loading:
             loss.later_segments += 1
             loss.later_bytes += segment.size
         self._drop(segment)
-
-    # -- Recovery -----------------------------------------------------------------------------
 
     def _recover_from(self, recovery_point: int) -> None:
         """Check every segment that may hold unsynced bytes; truncate at the first damage."""

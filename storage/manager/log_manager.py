@@ -34,7 +34,7 @@ from ..log_file import (
 )
 from .clean_shutdown import CleanShutdown
 from .due_deletions import Deletion, due_deletions
-from .future_logs import FutureLogs, Takeover, adopt_state, reopened
+from .future_logs import FutureLogs, Takeover, adopt_state, reopen
 from .log_dirs import CLUSTER_METADATA_TOPIC, LogDirs
 from .log_loader import LoadRequest, load_log
 from .log_placement import LogPlacement
@@ -71,7 +71,7 @@ class LogManager:
         """`producer.id.expiration.ms`; may be changed at any time."""
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._last_flush_ms: dict[UnifiedLog, int] = {}
-        self._checkpoints = {each: OffsetCheckpoints(each) for each in self.log_dirs}
+        self._checkpoints = {log_dir: OffsetCheckpoints(log_dir) for log_dir in self.log_dirs}
         self._doomed = DoomedDirectories(files)
         self.recovered = 0
         """How many logs were recovered at startup after an unclean shutdown."""
@@ -79,8 +79,6 @@ class LogManager:
         self._move_listeners: list[MoveListener] = []
         self.future_logs = FutureLogs()
         """The future logs of partitions that are moving to another directory."""
-
-    # -- Starting -----------------------------------------------------------------------------
 
     def start(self, now_ms: int, topic_configs: Mapping[str, LogConfig] | None = None) -> None:
         """Load every log in the directories.
@@ -131,15 +129,15 @@ class LogManager:
                     f"{other.log_dir.path}: remove the stale one."
                 )
             config = configs.get(topic_partition.topic, self.default_config)
-            request = self._stored(log_dir, topic_partition, directory, had_clean_shutdown)
+            request = self._load_request(log_dir, topic_partition, directory, had_clean_shutdown)
             log = load_log(log_dir, replace(request, config=config), now_ms)
             checkpointed = self._checkpoints[log_dir].high_watermarks
             log.update_high_watermark(checkpointed.get(topic_partition, 0))
             self._add(log, now_ms, is_future=moved is not None)
             if not had_clean_shutdown:
-                self._tell_recovered(log, request.recovery_point)
+                self._log_recovered(log, request.recovery_point)
 
-    def _tell_recovered(self, log: UnifiedLog, recovery_point: int) -> None:
+    def _log_recovered(self, log: UnifiedLog, recovery_point: int) -> None:
         """Report the recovered offsets, unless the log ends at its recovery point."""
         if log.log_end_offset > recovery_point:
             self.recovered += 1
@@ -150,7 +148,7 @@ class LogManager:
                 log.log_end_offset,
             )
 
-    def _stored(
+    def _load_request(
         self, log_dir: LogDir, topic_partition: TopicPartition, directory: str, was_clean: bool
     ) -> LoadRequest:
         """The request to load a log that exists at startup."""
@@ -177,8 +175,6 @@ class LogManager:
             self._logs[log.topic_partition] = log
         self._last_flush_ms[log] = now_ms
 
-    # -- Finding, creating and deleting logs --------------------------------------------------
-
     def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
         return self._logs.get(topic_partition)
 
@@ -187,8 +183,8 @@ class LogManager:
 
     def producer_ids_from(self, first: int) -> list[int]:
         """The producer ids from `first` on that have written to a log."""
-        writers = {each for log in self._both() for each in log.producers.entries}
-        return sorted(each for each in writers if each >= first)
+        writers = {producer_id for log in self._both() for producer_id in log.producers.entries}
+        return sorted(producer_id for producer_id in writers if producer_id >= first)
 
     def get_or_create_log(
         self,
@@ -302,8 +298,6 @@ class LogManager:
         except OSError as error:
             raise log.log_dir.fail(error) from error
 
-    # -- Moving a log to another directory ----------------------------------------------------
-
     def create_future_log(
         self, log: UnifiedLog, log_dir: LogDir, unique_id: str, now_ms: int
     ) -> UnifiedLog:
@@ -352,7 +346,7 @@ class LogManager:
             if not future.local.is_released:
                 future.close(now_ms)
             self._checkpoint_logs(future.log_dir)
-            log = reopened(future, takeover.rename(now_ms), now_ms)
+            log = reopen(future, takeover.rename(now_ms), now_ms)
         except Exception:
             # After any exception, both directories get their old names back.
             takeover.give_back()
@@ -376,7 +370,7 @@ class LogManager:
         """Reopen a future log that was closed but failed to take over. Raises KafkaError."""
         closed = self.future_logs.get(topic_partition)
         assert closed is not None
-        log = reopened(closed, closed.directory, now_ms)
+        log = reopen(closed, closed.directory, now_ms)
         del self._last_flush_ms[closed]
         self._add(log, now_ms, is_future=True)
         return log
@@ -384,8 +378,6 @@ class LogManager:
     def on_move(self, listener: MoveListener) -> None:
         """Call `listener` with the old and the new log whenever a future log takes over."""
         self._move_listeners.append(listener)
-
-    # -- Housekeeping -------------------------------------------------------------------------
 
     def _both(self) -> list[UnifiedLog]:
         """All logs, including future logs."""
@@ -455,8 +447,6 @@ class LogManager:
 
     def _logs_in(self, log_dir: LogDir) -> list[UnifiedLog]:
         return [log for log in self._both() if log.log_dir is log_dir]
-
-    # -- Shutting down ------------------------------------------------------------------------
 
     def shutdown(self, now_ms: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close every log and write the marker with which the next startup skips recovery."""

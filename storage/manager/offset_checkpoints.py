@@ -114,12 +114,14 @@ class OffsetCheckpoints:
             (LOG_START_FILE, self.log_starts),
         ):
             if checkpointed.pop(topic_partition, 0):
-                for gone in [each for each in checkpointed if not has_log(each)]:
+                for gone in [partition for partition in checkpointed if not has_log(partition)]:
                     del checkpointed[gone]
                 # Read again, because `lower_recovery_point` may have lowered the offsets of other
                 # logs in the file.
                 stored = self._read(name)
-                offsets = {each: stored[each] for each in stored if has_log(each)}
+                offsets = {
+                    partition: stored[partition] for partition in stored if has_log(partition)
+                }
                 offsets.pop(topic_partition, None)
                 path = f"{self._log_dir.path}/{name}"
                 write_offset_checkpoint(self._log_dir.files, path, offsets)

@@ -86,7 +86,7 @@ def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
     except MalformedCheckpointError as error:
         if may_be_damaged:
             return ZERO_UUID
-        raise LogDirError(f"Cannot tell which topic this log belongs to: {error}") from error
+        raise LogDirError(f"Cannot determine which topic this log belongs to: {error}") from error
     return ZERO_UUID if topic_id is None else topic_id
 
 

@@ -82,8 +82,6 @@ class ProducerStateManager:
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
 
-    # -- Applying batches ---------------------------------------------------------------------
-
     def get(self, producer_id: int) -> ProducerEntry | None:
         return self._entries.get(producer_id)
 
@@ -155,8 +153,6 @@ class ProducerStateManager:
         """Record that all batches below `offset` have been applied."""
         self.map_end_offset = max(self.map_end_offset, offset)
 
-    # -- Transactions -------------------------------------------------------------------------
-
     @property
     def first_unstable_offset(self) -> int | None:
         """The lowest first offset of the transactions that are open or not yet replicated."""
@@ -195,8 +191,6 @@ class ProducerStateManager:
             entry.current_txn_first_offset is None
             and now_ms - entry.last_timestamp >= self.expiration_ms
         )
-
-    # -- Snapshots ----------------------------------------------------------------------------
 
     def scan_snapshots(self, names: list[str]) -> None:
         """Find the snapshot files in a listing of the directory."""
@@ -293,12 +287,6 @@ class ProducerStateManager:
         """Delete the snapshot taken at `offset`, if there is one: the segment there is removed."""
         if offset in self._snapshots:
             self._delete_snapshot(offset)
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Delete the snapshots below `offset`."""
-        for snapshot in self.snapshot_offsets:
-            if snapshot < offset:
-                self._delete_snapshot(snapshot)
 
     def remove_stray_snapshots(self, segment_base_offsets: list[int]) -> None:
         """Delete the snapshots that are not at the start of a segment.

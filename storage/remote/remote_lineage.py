@@ -4,7 +4,7 @@ An unclean election may leave segments in the tier whose records a later leader 
 their leader epochs identify them: the local epoch history has the epoch of each offset, and a
 segment counts only if its epochs agree. The main functions are:
 
-- `is_within_leader_epochs`: whether a whole segment belongs to the history, which determines
+- `Lineage.holds`: whether a whole segment belongs to the history, which determines
   whether retention counts it and whether a timestamp lookup may read it;
 - `highest_remote_offset`: the last offset of the history in the tier, after which copying continues
   and up to which local records may be deleted;
@@ -89,13 +89,6 @@ class Lineage:
             elif next_entry is not None and segment.end_offset > next_entry[1] - 1:
                 return False
         return True
-
-
-def is_within_leader_epochs(
-    segment: RemoteLogSegmentMetadata, log_end_offset: int, history: EpochHistory
-) -> bool:
-    """See `Lineage.holds`."""
-    return Lineage(history).holds(segment, log_end_offset)
 
 
 def _ends_within(segment_epochs: EpochHistory, log_epochs: EpochHistory) -> bool:

@@ -339,15 +339,6 @@ class RemoteLog:
             for epoch, start_offset in segment.segment_leader_epochs
         )
 
-    def next_segment_with_txn_index(
-        self, leader_epoch: int, offset: int
-    ) -> RemoteLogSegmentMetadata | None:
-        """The first segment of this epoch, from `offset` on, that may have aborted transactions."""
-        segment = self.segment_for(leader_epoch, offset)
-        while segment is not None and segment.txn_index_empty:
-            segment = self.segment_for(leader_epoch, segment.end_offset + 1)
-        return segment
-
     @property
     def aborted_transactions_end(self) -> int:
         """The highest end offset of the segments that may have aborted transactions; -1 if none."""

@@ -176,7 +176,7 @@ def decide_retention(
     size: LineageSize | None = None,
 ) -> RetentionDecision:
     """Decide as in the module docstring. For repeated calls, pass a `size` to be reused."""
-    in_doubt = _unfinished(remote, facts, exempt)
+    in_doubt = _unfinished_copies(remote, facts, exempt)
     if not facts.history:
         # Without a history, only segments below the log start are certain to be unneeded.
         below = [each for each in in_doubt if each.segment.end_offset < facts.log_start_offset]
@@ -218,7 +218,7 @@ def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMe
     return first_gap(remote, facts.history, begin, end) is not None
 
 
-def _unfinished(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[ExpiredSegment]:
+def _unfinished_copies(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[ExpiredSegment]:
     return [
         ExpiredSegment(segment, DeleteReason.UNFINISHED)
         for segment in remote.unfinished_segments()

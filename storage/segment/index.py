@@ -47,8 +47,6 @@ class Index:
         """The number of valid entries. Only meaningful after `_load`."""
         self._is_loaded = False
 
-    # -- Opening ------------------------------------------------------------------------------
-
     def _load(self) -> None:
         """Map the file and derive the number of entries from its size, on first use."""
         if self._is_loaded:
@@ -110,8 +108,6 @@ class Index:
     def _entries_changed(self) -> None:
         """Called after `entries` has changed other than by an append, for subclasses."""
 
-    # -- Storing ------------------------------------------------------------------------------
-
     def _append(self, content: bytes) -> None:
         mapped = self._mapped if self.is_writable else self._make_writable()
         assert mapped is not None
@@ -157,8 +153,6 @@ class Index:
             self._mapped = self._files.map(self.path, 0)
         self._mapped.resize(self.entries * self.entry.size)
         self.is_writable = False
-
-    # -- The file -----------------------------------------------------------------------------
 
     @property
     def file_exists(self) -> bool:

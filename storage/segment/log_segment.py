@@ -107,8 +107,6 @@ class LogSegment:
     def __repr__(self) -> str:
         return f"LogSegment({self.path}, size={self.size})"
 
-    # -- Appending ----------------------------------------------------------------------------
-
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
         """Append the batches, which are in `buffer`; after OSError the segment is unchanged."""
         position = self.size
@@ -178,20 +176,18 @@ class LogSegment:
         timestamp = self._first_timestamp
         return timestamp if timestamp is not None and timestamp >= 0 else None
 
-    # -- Finding ------------------------------------------------------------------------------
-
     def locate(self, offset: int) -> BatchPosition | None:
         """Find the first batch that ends at or above `offset`; None if the segment ends before."""
         offset = max(offset, self.base_offset)
         position = self._positions.get(offset)
         if position is None:
-            position = self._indexed(self.offset_index.lookup, offset).position
+            position = self._find_indexed(self.offset_index.lookup, offset).position
         for header in self._headers(position):
             if header.next_offset > offset:
                 return header
         return None
 
-    def _indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
+    def _find_indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
         """Look up an offset index entry; if it points to no batch, rebuild the index and retry."""
         entry = look_up(key)
         if entry.position == 0 or self._begins_batch(entry):
@@ -259,7 +255,7 @@ class LogSegment:
 
     def batch_start_before(self, limit: int) -> int:
         """The position of the last indexed batch that begins at or before `limit`."""
-        return self._indexed(self.offset_index.entry_at_or_before, limit).position
+        return self._find_indexed(self.offset_index.entry_at_or_before, limit).position
 
     def _headers(self, position: int) -> Iterator[BatchPosition]:
         """Walk the batches from `position`, reading only their headers."""
@@ -311,7 +307,7 @@ class LogSegment:
         """
         indexed = self._indexed_time(timestamp)
         begin = max(starting_offset, indexed.offset)
-        position = self._indexed(self.offset_index.lookup, begin).position
+        position = self._find_indexed(self.offset_index.lookup, begin).position
         for batch in self.pin().batches(position):
             if batch.max_timestamp < timestamp or batch.last_offset < starting_offset:
                 continue
@@ -333,7 +329,7 @@ class LogSegment:
         timestamp of the whole segment.
         """
         best: TimestampAndOffset | None = None
-        position = self._indexed(self.offset_index.lookup, starting_offset).position
+        position = self._find_indexed(self.offset_index.lookup, starting_offset).position
         for batch in self.pin().batches(position):
             if best is not None and batch.max_timestamp <= best.timestamp:
                 continue
@@ -378,7 +374,7 @@ class LogSegment:
     def next_offset(self) -> int:
         """One past the last offset in the segment; its base offset when it is empty."""
         last = self.base_offset
-        for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+        for header in self._headers(self._find_indexed(self.offset_index.lookup, 2**62).position):
             last = header.next_offset
         return last
 
@@ -388,12 +384,10 @@ class LogSegment:
         Only batches from the last index entry on are read.
         """
         last, end = self.base_offset, 0
-        for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+        for header in self._headers(self._find_indexed(self.offset_index.lookup, 2**62).position):
             last, end = header.next_offset, header.end_position
         if end != self.size or last > limit:
             raise CorruptIndexError(f"{self.path} does not end with a valid batch")
-
-    # -- Recovery and truncation --------------------------------------------------------------
 
     @property
     def needs_no_index(self) -> bool:
@@ -552,7 +546,7 @@ class LogSegment:
         """The largest timestamp, from the last time index entry and the batches after it."""
         last_entry = self.time_index.last
         return self._youngest_from(
-            last_entry, self._indexed(self.offset_index.lookup, last_entry.offset)[1]
+            last_entry, self._find_indexed(self.offset_index.lookup, last_entry.offset)[1]
         )
 
     def _youngest_from(self, youngest: TimestampOffset, position: int) -> TimestampOffset:
@@ -561,8 +555,6 @@ class LogSegment:
             if batch.max_timestamp > youngest.timestamp:
                 youngest = TimestampOffset(batch.max_timestamp, batch.last_offset)
         return youngest
-
-    # -- Closing, renaming and deleting -------------------------------------------------------
 
     def _close_time_index(self) -> None:
         maximum = self.max_timestamp_so_far

@@ -79,7 +79,7 @@ class LogSegments:
         """
         if self._last_aborted is None:
             self._last_aborted = max(
-                (base for base, each in self._by_base.items() if not each.txn_index.is_empty),
+                (base for base, segment in self._by_base.items() if not segment.txn_index.is_empty),
                 default=-1,
             )
         return self._last_aborted

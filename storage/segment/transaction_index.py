@@ -2,8 +2,8 @@
 
 An entry is written when an abort marker is appended. It has the producer id, the transaction's
 first and last offset, and the last stable offset at that time. Entries are in order of their last
-offset. The last stable offset of an entry tells a search when to stop: the transactions of later
-entries begin at or above it. The file exists only after a transaction was aborted (Kafka's
+offset. A search stops by the last stable offset of an entry: the transactions of later entries
+begin at or above it. The file exists only after a transaction was aborted (Kafka's
 `TransactionIndex`).
 """
 

@@ -18,7 +18,7 @@ from ...clients.errors import KafkaError
 from ...clients.protocol.api import response_class
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ...clients.protocol.schema import FieldSpec, Message, Struct, fields_of
-from ...security.refusals import has_form, refused
+from ...security.refusals import has_form, refusal_response
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir
@@ -66,7 +66,7 @@ _UNKNOWN = frozenset(
 def error_response(request: Message, version: int, error: KafkaError) -> Message:
     """The response of this version that says that the request failed with this error."""
     if has_form(request):
-        return refused(request, error, version)
+        return refusal_response(request, error, version)
     if not isinstance(request, FetchRequest):
         cls = response_class(request.api_key)
         return cast("Message", _item(cls, request, version, error))
@@ -112,7 +112,7 @@ def _items(spec: FieldSpec, source: object, version: int, error: KafkaError) -> 
 def _parts(name: str, values: list[object]) -> list[object]:
     if name == "dirs":
         # AlterReplicaLogDirs has topics below directories, and its response topics alone.
-        return [topic for each in values for topic in cast("AlterReplicaLogDir", each).topics]
+        return [topic for value in values for topic in cast("AlterReplicaLogDir", value).topics]
     return values
 
 
@@ -125,5 +125,5 @@ def _identity(cls: type[Struct], spec: FieldSpec, source: object) -> object:
             if name in source.__declared__:
                 return cast("object", getattr(source, name))
         return None
-    first = next(each for each in fields_of(cls) if not each.name.startswith("error_"))
+    first = next(field for field in fields_of(cls) if not field.name.startswith("error_"))
     return source if spec is first else None

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 WAITS_S = 30.0
-"""How long `Fault.wait` waits unless another time is stated."""
+"""How long `Fault.wait` waits unless another time is given."""
 
 
 class Fault:

@@ -10,7 +10,8 @@ from struct import Struct as Format
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...broker.dispatch.muting import muted
-from ...broker.network.connection import ConnectedClient, DeferredResponse, Refused, Response
+from ...broker.network.connection import Answer, ConnectedClient
+from ...broker.network.response import DeferredResponse, Refused, Response
 from ...broker.request.context import BrokerContext, RequestContext
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from ...clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
     from ...clients.protocol.messages.produce import ProduceRequest
 
-Answer = Callable[[ConnectedClient, memoryview], Response]
-
 OWN_CLIENTS = ("__remote_log_metadata_client", TESTING_CLIENT_ID)
 """How the client ids begin of those who keep the tier's metadata, whose module takes long to load,
 and of the acts of `testing.Broker`. They meet no faults."""
@@ -55,7 +54,7 @@ class _Request(NamedTuple):
     header: RequestHeader
     body: int
 
-    def decoded(self) -> Message:
+    def decode_request(self) -> Message:
         """The request. Raises ProtocolError if it cannot be read."""
         key, version = self.header.api_key, self.header.api_version
         return decoder_of(request_class(key), version)(self.frame, self.body, _ELEMENTS_MAX)[0]
@@ -84,18 +83,18 @@ class FaultyAnswers:
         if decision is NO_FAULT:
             return self._answer(client, frame)
         if decision.delay_s:
-            return self._delayed(request, decision)
-        return self._throttled(request, decision, self._acted(request, decision))
+            return self._delay(request, decision)
+        return self._throttle(request, decision, self._act(request, decision))
 
     def _topics(self, request: _Request) -> set[str] | None:
-        decoded = request.decoded()
+        decoded = request.decode_request()
         topics = topics_of(decoded, self._name_of)
         if request.header.api_key == ApiKey.FETCH and topics is not None:
             # A request within a session names only what has changed.
             session_id = cast("FetchRequest", decoded).session_id
             topics |= {
-                each.topic or self._name_of(each.topic_id) or ""
-                for each in self._broker.fetch_sessions.partitions_of(session_id)
+                partition.topic or self._name_of(partition.topic_id) or ""
+                for partition in self._broker.fetch_sessions.partitions_of(session_id)
             }
         return topics
 
@@ -103,7 +102,7 @@ class FaultyAnswers:
         topic = self._broker.controller.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def _delayed(self, request: _Request, decision: Decision) -> Response:
+    def _delay(self, request: _Request, decision: Decision) -> Response:
         done: asyncio.Future[object] = self._loop.create_future()
         timer = self._loop.call_later(decision.delay_s, _let_go_on, done)
         done.add_done_callback(lambda _: timer.cancel())
@@ -117,31 +116,29 @@ class FaultyAnswers:
         now = decision._replace(delay_s=0.0)
 
         def respond(_: asyncio.Future[object]) -> Response:
-            return self._throttled(kept, now, self._acted(kept, now))
+            return self._throttle(kept, now, self._act(kept, now))
 
         return DeferredResponse(work, respond, held_bytes=len(kept.frame))
 
-    def _acted(self, request: _Request, decision: Decision) -> Response:
+    def _act(self, request: _Request, decision: Decision) -> Response:
         """The answer, or what the decision puts in its place."""
         rule = decision.ending
         if rule is None:
             return self._answer(request.client, request.frame)
         if rule.kind is FaultKind.FAIL:
-            return self._failed(request, KafkaError(rule.error, _BY_A_TEST))
+            return self._error_answer(request, KafkaError(rule.error, _BY_A_TEST))
         if rule.kind is FaultKind.SILENCE:
             return self._later(
                 request, decision._replace(ending=None), self._faults.until_ended(rule)
             )
         if rule.kind is FaultKind.DROP_AFTER:
-            return _dropped(self._answer(request.client, request.frame))
+            return _drop(self._answer(request.client, request.frame))
         raise Refused("a test drops it before its request is handled")
 
-    # -- Errors -------------------------------------------------------------------------------
-
-    def _failed(self, request: _Request, error: KafkaError) -> Response:
+    def _error_answer(self, request: _Request, error: KafkaError) -> Response:
         from .error_responses import error_response
 
-        header, decoded = request.header, request.decoded()
+        header, decoded = request.header, request.decode_request()
         if header.api_key == ApiKey.PRODUCE and not cast("ProduceRequest", decoded).acks:
             # As in Kafka: the client can notice an error only by its connection.
             raise Refused(f"a test fails a Produce request that gets no answer: {error}")
@@ -149,7 +146,7 @@ class FaultyAnswers:
             response: Message = self._metadata(request, cast("MetadataRequest", decoded), error)
         else:
             response = error_response(decoded, header.api_version, error)
-        return _framed(header, response)
+        return _to_frame(header, response)
 
     def _metadata(
         self, request: _Request, decoded: "MetadataRequest", error: KafkaError
@@ -166,28 +163,26 @@ class FaultyAnswers:
         response.topics = [
             MetadataResponseTopic(
                 error_code=error.code,
-                name=each.name,
-                topic_id=each.topic_id,
-                is_internal=each.is_internal,
+                name=topic.name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
             )
-            for each in response.topics
+            for topic in response.topics
         ]
         return response
 
-    # -- Throttle times -----------------------------------------------------------------------
-
-    def _throttled(self, request: _Request, decision: Decision, answer: Response) -> Response:
+    def _throttle(self, request: _Request, decision: Decision, answer: Response) -> Response:
         seconds = decision.throttle_s
         if not seconds:
             return answer
         if isinstance(answer, DeferredResponse):
             if answer.at_once:
                 _discard(answer)
-                return self._throttled(request, decision, answer.at_once)
+                return self._throttle(request, decision, answer.at_once)
             inner = answer.respond
 
             def respond(done: asyncio.Future[object]) -> Response:
-                return self._throttled(request, decision, inner(done))
+                return self._throttle(request, decision, inner(done))
 
             return answer._replace(respond=respond, is_pipelined=False)
         if not answer:
@@ -200,13 +195,13 @@ def faulty_answers(faults: RequestFaults) -> Callable[[BrokerContext, Answer], A
     return lambda broker, answer: FaultyAnswers(faults, broker, answer)
 
 
-def _dropped(answer: Response) -> Response:
+def _drop(answer: Response) -> Response:
     """Raise Refused instead of answering, once the request is handled."""
     if isinstance(answer, DeferredResponse) and not answer.at_once:
         inner = answer.respond
 
         def respond(done: asyncio.Future[object]) -> Response:
-            return _dropped(inner(done))
+            return _drop(inner(done))
 
         return answer._replace(respond=respond)
     if isinstance(answer, DeferredResponse):
@@ -227,7 +222,7 @@ def _let_go_on(future: asyncio.Future[object]) -> None:
         future.set_result(None)
 
 
-def _framed(header: RequestHeader, response: Message) -> list[Chunk]:
+def _to_frame(header: RequestHeader, response: Message) -> list[Chunk]:
     """A response as a frame."""
     chunks = encode(response, header.api_version)
     head = response_header(header.api_key, header.api_version, header.correlation_id)
@@ -256,4 +251,4 @@ def _with_throttle_time(
         return chunks
     # Nearly every response has the field, but there is no common class for them.
     setattr(response, "throttle_time_ms", milliseconds)  # noqa: B010 (see above)
-    return _framed(header, response)
+    return _to_frame(header, response)

@@ -24,7 +24,7 @@ from ...tiering.remote_storage import (
 from .tier_faults import TierFaults
 from .tier_rules import TierAct, TierOperation
 
-_SENTENCES = {
+_MESSAGES = {
     Failure.UNREACHABLE: "The tier cannot be reached: a test has set this fault",
     Failure.THROTTLED: "The tier throttles this broker: a test has set this fault",
     Failure.DENIED: "The tier denies access: a test has set this fault",
@@ -102,7 +102,7 @@ class FaultyStorage:
         if failure is Failure.NOT_FOUND:
             raise RemoteResourceNotFound("The object is missing: a test has set this fault")
         if failure is not None:
-            raise RemoteStorageError(_SENTENCES[failure], failure)
+            raise RemoteStorageError(_MESSAGES[failure], failure)
 
 
 def _on(act: TierAct, metadata: RemoteLogSegmentMetadata) -> TierOperation:

@@ -1,4 +1,4 @@
-"""Kafka's names, as users write them, and sentences that help with a wrong one."""
+"""Kafka's names, as users write them, and messages that help with a wrong one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -33,7 +33,7 @@ def error_code_of(error: str | int) -> ErrorCode:
         names = [each.name for each in ErrorCode]
         raise ValueError(f"There is no error {error!r}{_meant(str(error), names)}") from None
     if code is ErrorCode.NONE:
-        raise ValueError("NONE is no error: state another one.")
+        raise ValueError("NONE is not an error: use another one.")
     return code
 
 

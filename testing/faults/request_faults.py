@@ -5,9 +5,9 @@
         producer.flush()
     assert fault.count == 2
 
-They concern the requests of clients, whoever they are, but not those by which the broker keeps the
-metadata of its tier. Tests set them from their own threads, and the broker's loop asks about each
-request: one lock guards the table. `faulty_answers.py` does what is decided here.
+They concern the requests of all clients, but not those by which the broker keeps the metadata of
+its tier. Tests set them from their own threads, and the broker's loop asks about each request: one
+lock guards the table. `faulty_answers.py` does what is decided here.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class RequestFaults:
         self._faults: dict[Rule, Fault] = {}
         self._silenced: dict[Rule, set[asyncio.Future[object]]] = {}
         self._bell = threading.Condition()
-        """Guards all of the above, and tells who waits that a request has come."""
+        """Guards all of the above, and wakes the threads that wait for a request."""
 
     def fail(
         self, api: str, error: str | int, times: int | None = None, topic: str | None = None
@@ -144,7 +144,7 @@ class RequestFaults:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_let_go_on, future)
 
-    # -- For the broker's loop ----------------------------------------------------------------
+    # Called on the broker's loop.
 
     def decide(self, header: RequestHeader, topics: Topics) -> Decision:
         """What to do with a request that has come."""

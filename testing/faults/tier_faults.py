@@ -37,7 +37,7 @@ class TierFaults:
         self._operations: deque[TierOperation] = deque(maxlen=OPERATIONS_KEPT_MAX)
         self._is_in_place = False
         self._bell = threading.Condition()
-        """Guards all of the above, and tells who waits that something has met a fault."""
+        """Guards all of the above, and wakes the threads that wait for a fault to be met."""
 
     def outage(self) -> Fault:
         """Let every operation fail, as if the tier could not be reached."""
@@ -95,7 +95,7 @@ class TierFaults:
         with self._bell:
             self._rules.remove(rule)
 
-    # -- For the broker's loop ----------------------------------------------------------------
+    # Called on the broker's loop.
 
     def put_in_place(self) -> None:
         """Say that operations of the tier come by here."""

@@ -46,7 +46,7 @@ class AsyncCluster:
         )
         self._process: Process | None = None
         self._turn = asyncio.Lock()
-        self._owed = 0
+        self._answers_due = 0
         """Answers that are still to come: also of acts that nobody waits for any more."""
         self.directory = directory or ""
         """Where everything is; with a file of output for each node, such as `broker-1.log`."""
@@ -71,7 +71,7 @@ class AsyncCluster:
             raise ClusterError("The cluster runs already.")
         directory = self._options.directory or tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
         self.directory = directory
-        self._owed = 0
+        self._answers_due = 0
         with open_properties(self._options.properties) as properties:
             self._process = await asyncio.create_subprocess_exec(
                 *self._options.command(directory, properties),
@@ -157,7 +157,7 @@ class AsyncCluster:
             process = self._process
             if process is None or process.stdin is None or process.stdout is None:
                 raise ClusterError("The cluster does not run.")
-            self._owed += 1
+            self._answers_due += 1
             try:
                 process.stdin.write(line)
                 await process.stdin.drain()
@@ -165,6 +165,6 @@ class AsyncCluster:
                 raise ClusterError(ENDED) from None
             while True:
                 answer = read_answer(await process.stdout.readline())
-                self._owed -= answer.is_last
-                if not self._owed:
+                self._answers_due -= answer.is_last
+                if not self._answers_due:
                     return value_of(answer)

@@ -35,7 +35,7 @@ class ClusterActs:
 
     @property
     def _changes(self) -> "ClusterChanges":
-        """Loaded when it is needed: a start does not pay for a client of the brokers."""
+        """Loaded when it is needed: a start does not load a client of the brokers."""
         if self._loaded is None:
             from .cluster_changes import ClusterChanges
 

@@ -49,9 +49,9 @@ class ClusterChanges:
             active = (await cluster_view.quorum(address, _LOOK_MS)).leader_id
         except KafkaError:
             active = None
-        leads = Counter(each.leader for each in view.partitions)
-        replicas = Counter(id_ for each in view.partitions for id_ in each.replicas)
-        in_sync = Counter(id_ for each in view.partitions for id_ in each.isr)
+        leads = Counter(partition.leader for partition in view.partitions)
+        replicas = Counter(id_ for partition in view.partitions for id_ in partition.replicas)
+        in_sync = Counter(id_ for partition in view.partitions for id_ in partition.isr)
         nodes = tuple(
             node._replace(
                 is_active_controller=None if active is None else node.node_id == active,
@@ -93,8 +93,6 @@ class ClusterChanges:
 
     def _set_change(self, change: str) -> None:
         self._change = change
-
-    # -- Removal ------------------------------------------------------------------------------
 
     async def _remove(self, node_id: int, progress: Say) -> None:
         cluster = self._cluster
@@ -144,8 +142,10 @@ class ClusterChanges:
         # A broker may answer from before the move.
         async def stale() -> str:
             _, view = await self._view(but=[node_id])
-            named = [each for each in view.partitions if node_id in each.replicas]
-            left = [each for each in named if (each.topic, each.partition) in moves]
+            named = [partition for partition in view.partitions if node_id in partition.replicas]
+            left = [
+                partition for partition in named if (partition.topic, partition.partition) in moves
+            ]
             return counted(len(left), "partition", "has to move", "have to move") if left else ""
 
         await self._until_nothing(stale, progress)
@@ -167,8 +167,6 @@ class ClusterChanges:
         if answered is None:
             raise RefusedError("No broker answers: `tierlog cluster status` says which run.")
         return answered
-
-    # -- Rolling restart ----------------------------------------------------------------------
 
     async def _roll(self, progress: Say) -> None:
         cluster = self._cluster
@@ -197,8 +195,6 @@ class ClusterChanges:
             f"{name}: stopped in {stopped - began:.2f} s, ready in {ready - stopped:.2f} s,"
             f" all in sync in {loop.time() - ready:.2f} s ({which})"
         )
-
-    # -- Waiting ------------------------------------------------------------------------------
 
     async def _until_whole(self, progress: Say, when: str) -> None:
         """Wait until every node runs, and every broker says that all replicas are in sync.

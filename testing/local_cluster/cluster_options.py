@@ -45,7 +45,7 @@ class ClusterOptions:
 
 
 def last_words(said: bytes) -> str:
-    """What the cluster's process has said on stderr, as one sentence; empty if nothing."""
+    """What the cluster's process has said on stderr, as one message; empty if nothing."""
     return said.decode(errors="replace").strip().removeprefix("tierlog cluster: ")
 
 

@@ -215,7 +215,7 @@ ELECTION_TIMEOUT_MS = 200
 
 def properties_text(properties: Mapping[str, str]) -> str:
     """A properties file that reads as these properties."""
-    return "".join(f"{_escaped(name)}={_escaped(properties[name])}\n" for name in properties)
+    return "".join(f"{_escape(name)}={_escape(properties[name])}\n" for name in properties)
 
 
 _ESCAPES = str.maketrans(
@@ -223,7 +223,7 @@ _ESCAPES = str.maketrans(
 )
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
@@ -271,11 +271,11 @@ def plan_from_json(content: bytes) -> ClusterPlan:
         _text(fields, "cluster_id"),
         by_id,
         next_id,
-        _stated(stated),
+        _stated_properties(stated),
     )
 
 
-def _stated(stated: Mapping[str, object]) -> dict[str, str]:
+def _stated_properties(stated: Mapping[str, object]) -> dict[str, str]:
     texts = {name: _text(stated, name) for name in stated}
     check_stated(texts)
     return texts

@@ -47,28 +47,28 @@ class ClusterStatus(NamedTuple):
 
     def node(self, node_id: int) -> NodeStatus:
         """One node. Raises KeyError."""
-        for each in self.nodes:
-            if each.node_id == node_id:
-                return each
+        for node in self.nodes:
+            if node.node_id == node_id:
+                return node
         raise KeyError(node_id)
 
     @property
     def active_controller(self) -> int | None:
         """The node that leads the quorum, if a broker could say."""
-        return next((each.node_id for each in self.nodes if each.is_active_controller), None)
+        return next((node.node_id for node in self.nodes if node.is_active_controller), None)
 
     @property
     def is_in_sync(self) -> bool:
         """Whether every node runs and every replica is in sync."""
         return all(
-            each.state == "running" and each.replicas == each.in_sync
-            for each in self.nodes
-            if each.address
+            node.state == "running" and node.replicas == node.in_sync
+            for node in self.nodes
+            if node.address
         )
 
     def to_json(self) -> dict[str, object]:
         """As `tierlog cluster status --json` prints it."""
-        return {**self._asdict(), "nodes": [each._asdict() for each in self.nodes]}
+        return {**self._asdict(), "nodes": [node._asdict() for node in self.nodes]}
 
 
 def status_from_json(value: Mapping[str, object]) -> ClusterStatus:
@@ -76,7 +76,7 @@ def status_from_json(value: Mapping[str, object]) -> ClusterStatus:
     try:
         fields = dict(value)
         nodes = cast("list[dict[str, object]]", fields.pop("nodes"))
-        read = tuple(_node(each) for each in nodes)
+        read = tuple(_node(node) for node in nodes)
         return ClusterStatus(**fields, nodes=read)  # type: ignore[arg-type]  # read by name
     except (KeyError, TypeError) as error:
         raise RefusedError(f"The status cannot be read: {error}.") from None
@@ -92,8 +92,8 @@ def status_lines(status: ClusterStatus) -> list[str]:
     rows: list[tuple[str, ...]] = [
         ("node", "state", "pid", "address", "rack", "controller", "leads", "in sync")
     ]
-    rows += [_row(each) for each in status.nodes]
-    if not any(each.rack for each in status.nodes):
+    rows += [_row(node) for node in status.nodes]
+    if not any(node.rack for node in status.nodes):
         rows = [(*row[:4], *row[5:]) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -50,7 +50,11 @@ class View(NamedTuple):
     @property
     def lagging(self) -> list[Partition]:
         """The partitions of which not every replica is in sync."""
-        return [each for each in self.partitions if len(each.isr) < len(each.replicas)]
+        return [
+            partition
+            for partition in self.partitions
+            if len(partition.isr) < len(partition.replicas)
+        ]
 
 
 class Quorum(NamedTuple):
@@ -82,15 +86,15 @@ async def view(address: str, timeout_ms: int) -> View:
     partitions = tuple(
         Partition(
             topic.name or "",
-            each.partition_index,
-            each.leader_id,
-            tuple(each.replica_nodes),
-            frozenset(each.isr_nodes),
+            partition.partition_index,
+            partition.leader_id,
+            tuple(partition.replica_nodes),
+            frozenset(partition.isr_nodes),
         )
         for topic in answer.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     )
-    return View(frozenset(each.node_id for each in answer.brokers), partitions)
+    return View(frozenset(broker.node_id for broker in answer.brokers), partitions)
 
 
 async def quorum(address: str, timeout_ms: int) -> Quorum:
@@ -99,13 +103,13 @@ async def quorum(address: str, timeout_ms: int) -> Quorum:
     request = DescribeQuorumRequest(topics=[topic])
     answer = await _ask(address, request, DescribeQuorumResponse, timeout_ms)
     raise_for(answer.error_code, "The quorum was not described.")
-    (described,) = (each for one in answer.topics for each in one.partitions)
+    (described,) = (partition for one in answer.topics for partition in one.partitions)
     raise_for(described.error_code, "The quorum was not described.")
     # The leader itself knows its end; a voter that has never fetched has -1.
     behind = (
-        each.replica_id
-        for each in described.current_voters
-        if each.log_end_offset < described.high_watermark - 1
+        voter.replica_id
+        for voter in described.current_voters
+        if voter.log_end_offset < described.high_watermark - 1
     )
     return Quorum(described.leader_id, frozenset(behind))
 

@@ -1,7 +1,7 @@
 """The control socket of a local cluster, a Unix-domain socket that only its user can open.
 
 A connection carries one request and its answer. A client may send anything: what is no request is
-refused with a sentence, and who sends nothing is cut off. An act goes on when its client leaves.
+refused with a message, and who sends nothing is cut off. An act goes on when its client leaves.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class ControlServer:
         except OSError as error:
             # asyncio removes a socket that is there, and nothing else.
             if error.errno == errno.EADDRINUSE:
-                raise RefusedError(f"{path} is no control socket: move it elsewhere.") from None
+                raise RefusedError(f"{path} is not a control socket: move it elsewhere.") from None
             raise
         finally:
             os.umask(before)

@@ -37,7 +37,7 @@ class HeldPorts:
         if port in self._held:
             return True
         # Connections of the earlier start may linger there: only a listener is in the way.
-        probe = _bound(port, is_shared=True)
+        probe = _bind(port, is_shared=True)
         if probe is None:
             return False
         with probe:
@@ -45,7 +45,7 @@ class HeldPorts:
                 probe.listen()
             except OSError:
                 return False
-        held = _bound(port, is_shared=True)
+        held = _bind(port, is_shared=True)
         if held is None:
             return False
         self._held[port] = held
@@ -57,7 +57,7 @@ class HeldPorts:
             port = self._random.randint(*self._range)
             if port in but or port in self._held:
                 continue
-            held = _bound(port, is_shared=False)
+            held = _bind(port, is_shared=False)
             if held is not None:
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 self._held[port] = held
@@ -77,7 +77,7 @@ class HeldPorts:
             self.release(port)
 
 
-def _bound(port: int, *, is_shared: bool) -> socket.socket | None:
+def _bind(port: int, *, is_shared: bool) -> socket.socket | None:
     """A socket that is bound to the port; None if it cannot be."""
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

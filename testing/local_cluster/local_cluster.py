@@ -102,8 +102,6 @@ class LocalCluster:
             if self._nodes[seat.node_id].state is NodeState.RUNNING and seat.node_id not in but
         ]
 
-    # -- Start --------------------------------------------------------------------------------
-
     async def up(self) -> None:
         """Start all nodes; returns when all are ready.
 
@@ -188,17 +186,18 @@ class LocalCluster:
                 async with asyncio.TaskGroup() as group:
                     for node in nodes:
                         group.create_task(_until_ready(node))
-        except* RefusedError as errors:
-            raise _first(errors) from None
-        except* TimeoutError:
+        except ExceptionGroup as errors:
+            refused = errors.subgroup(RefusedError)
+            if refused is None:
+                raise
+            raise _first(refused) from None
+        except TimeoutError:
             late = ", ".join(node.name for node in nodes if not node.ready.is_set())
             raise RefusedError(
                 f"Not ready within {READY_WITHIN_S:.0f} s: {late}. A majority of the controllers"
                 " must run; `tierlog cluster status` says which do, and the output of the nodes"
                 " what they wait for."
             ) from None
-
-    # -- Acts on nodes ------------------------------------------------------------------------
 
     async def kill(self, node_ids: Sequence[int], *, is_hard: bool) -> None:
         """End nodes, cleanly or as in a crash; returns when they have ended.
@@ -275,14 +274,16 @@ class LocalCluster:
         self.plan = self.plan.without(node_id)
         self._write_plan()
 
-    # -- Stop ---------------------------------------------------------------------------------
-
     async def stop(self) -> None:
         """Stop all cleanly, brokers before controllers: they need them for it."""
         self._is_stopping = True
-        apart = [self._nodes[each.node_id] for each in self.plan.brokers if not each.is_controller]
+        apart = [
+            self._nodes[broker.node_id] for broker in self.plan.brokers if not broker.is_controller
+        ]
         await _end(apart, is_hard=False)
-        await _end([self._nodes[each.node_id] for each in self.plan.controllers], is_hard=False)
+        await _end(
+            [self._nodes[controller.node_id] for controller in self.plan.controllers], is_hard=False
+        )
 
     async def kill_all(self) -> None:
         """End all at once."""
@@ -293,8 +294,6 @@ class LocalCluster:
         """End what still runs, and let go of the ports."""
         await self.kill_all()
         self._ports.close()
-
-    # -- Status -------------------------------------------------------------------------------
 
     def status(self) -> ClusterStatus:
         """How the processes stand; what only brokers know is None."""
@@ -329,7 +328,7 @@ def _ports(seat: Seat) -> tuple[int, int]:
     return seat.port, seat.controller_port
 
 
-def _first(errors: BaseExceptionGroup[RefusedError]) -> RefusedError:
+def _first(errors: ExceptionGroup[RefusedError]) -> RefusedError:
     (first, *_) = errors.exceptions
     assert isinstance(first, RefusedError)
     return first

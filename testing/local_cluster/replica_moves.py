@@ -31,12 +31,14 @@ def moves_away_from(
     those that have none of the partition. Raises RefusedError if there is no such broker.
     """
     all_partitions = list(partitions)
-    load = Counter(each for partition in all_partitions for each in partition.replicas)
+    load = Counter(replica for partition in all_partitions for replica in partition.replicas)
     moves: dict[tuple[str, int], tuple[int, ...]] = {}
     for partition in all_partitions:
         if leaving not in partition.replicas:
             continue
-        free = [each for each in brokers if each != leaving and each not in partition.replicas]
+        free = [
+            broker for broker in brokers if broker != leaving and broker not in partition.replicas
+        ]
         if not free:
             raise RefusedError(
                 f"broker-{leaving} cannot leave: {partition.name} has"
@@ -47,6 +49,6 @@ def moves_away_from(
         target = min(free, key=lambda each: (load[each], each))
         load[target] += 1
         moves[partition.topic, partition.partition] = tuple(
-            target if each == leaving else each for each in partition.replicas
+            target if replica == leaving else replica for replica in partition.replicas
         )
     return moves

@@ -1,6 +1,6 @@
 """Requests on stdin and answers on stdout: how a test's process runs a local cluster.
 
-Whoever holds the other end of stdin is the owner of the cluster: when it closes it, or dies in
+The process at the other end of stdin is the owner of the cluster: when it closes it, or dies in
 whatever way, the cluster ends.
 """
 

@@ -50,7 +50,7 @@ class Cluster:
         )
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
-        self._owed = 0
+        self._answers_due = 0
         """Answers that are still to come: also of acts that nobody waits for any more."""
         self.directory = directory or ""
         """Where everything is; with a file of output for each node, such as `broker-1.log`."""
@@ -75,7 +75,7 @@ class Cluster:
             raise ClusterError("The cluster runs already.")
         directory = self._options.directory or tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
         self.directory = directory
-        self._owed = 0
+        self._answers_due = 0
         with open_properties(self._options.properties) as properties:
             self._process = subprocess.Popen(
                 self._options.command(directory, properties),
@@ -159,7 +159,7 @@ class Cluster:
             process = self._process
             if process is None or process.stdin is None or process.stdout is None:
                 raise ClusterError("The cluster does not run.")
-            self._owed += 1
+            self._answers_due += 1
             try:
                 process.stdin.write(line)
                 process.stdin.flush()
@@ -167,6 +167,6 @@ class Cluster:
                 raise ClusterError(ENDED) from None
             while True:
                 answer = read_answer(process.stdout.readline())
-                self._owed -= answer.is_last
-                if not self._owed:
+                self._answers_due -= answer.is_last
+                if not self._answers_due:
                     return value_of(answer)

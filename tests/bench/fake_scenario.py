@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tierlog.bench.harness.targets.target import RunningTarget, Target
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Case, FreshBroker, Plan, Scale
-from tierlog.bench.target import RunningTarget, Target
 from tierlog.tests.bench.fake_target import FakeRunning
 
 Measure = Callable[[RunningTarget, Recorder], None]

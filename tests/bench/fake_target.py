@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.probe import NotUpError
-from tierlog.bench.process_usage import Usage
-from tierlog.bench.target import Capability
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.process_usage import Usage
+from tierlog.bench.harness.requests.probe import NotUpError
+from tierlog.bench.harness.targets.target import Capability
 
 
 @dataclass

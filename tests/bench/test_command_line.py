@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.__main__ import main
+from tierlog.bench.__main__ import install_command, main
 from tierlog.bench.command_line import build_parser, default_targets
 from tierlog.bench.figures import ResultsError, read_results
+from tierlog.bench.harness.measurement_error import MeasurementError
+from tierlog.bench.harness.targets.named import target_named
+from tierlog.bench.harness.targets.target import RunningTarget, TargetUnavailableError
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Scale
 from tierlog.bench.scenarios.catalogue import ALL, ON_REQUEST, SCENARIOS, scenarios_named
 from tierlog.bench.schedule import schedule
 from tierlog.bench.session import Order, run
-from tierlog.bench.target import MeasurementError, RunningTarget, TargetUnavailableError
-from tierlog.bench.targets.named import target_named
 from tierlog.tests.bench.fake_scenario import FakeScenario
 from tierlog.tests.bench.fake_target import FakeTarget
 from tierlog.tests.house_rules import ROOT
@@ -179,6 +181,21 @@ def test_a_package_that_is_missing_is_named_with_what_brings_it(
     assert "-m pip install -e " in answers[1].stderr
 
 
+@pytest.mark.parametrize(
+    ("has_pip", "start"),
+    [
+        (True, ["/a tree/bin/python", "-m", "pip", "install"]),
+        (False, ["uv", "pip", "install", "--python", "/a tree/bin/python"]),
+    ],
+)
+def test_the_command_that_installs_the_extra_runs_as_it_is_printed(
+    has_pip: bool, start: list[str]
+) -> None:
+    """At a path with a space; and where there is no pip, as in what `uv tool install` makes."""
+    words = shlex.split(install_command("/a tree/bin/python", has_pip=has_pip))
+    assert words == [*start, "-e", f"{ROOT}[bench]"]
+
+
 # -- A session ----------------------------------------------------------------------------------
 
 
@@ -208,7 +225,7 @@ def test_a_run_that_measures_nothing_is_no_success(tmp_path: Path) -> None:
     assert run(order) == 1
 
 
-def test_time_and_place_are_told_before_the_start(
+def test_time_and_place_are_printed_before_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenario = FakeScenario(

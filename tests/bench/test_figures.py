@@ -18,7 +18,7 @@ from tierlog.bench.figures import (
     read_results,
     values_of,
 )
-from tierlog.bench.latencies import LatencyRecorder
+from tierlog.bench.harness.loads.latencies import LatencyRecorder
 
 KEY = RunKey("latency", "5 MB/s, acks=all", "tierlog", True, 1)
 
@@ -123,7 +123,7 @@ def test_a_figure_of_another_form_is_refused(
         read_results(tmp_path)
 
 
-def test_a_torn_last_line_is_told(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_reported(tmp_path: Path) -> None:
     one_run(tmp_path)
     path = tmp_path / "figures.jsonl"
     path.write_text(path.read_text()[:-5])
@@ -131,14 +131,14 @@ def test_a_torn_last_line_is_told(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
-def test_what_is_no_folder_of_results_is_told(tmp_path: Path) -> None:
+def test_what_is_no_folder_of_results_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="is not a folder"):
         read_results(tmp_path / "nowhere")
     with pytest.raises(ResultsError, match=r"holds no figures\.jsonl"):
         read_results(tmp_path)
 
 
-def test_a_histogram_that_does_not_say_whose_it_is_is_told(tmp_path: Path) -> None:
+def test_a_histogram_that_does_not_say_whose_it_is_is_reported(tmp_path: Path) -> None:
     one_run(tmp_path)
     (tmp_path / "histograms" / "stray.hlog").write_text('"StartTimestamp"\n')
     with pytest.raises(ResultsError, match="does not say which run"):
@@ -161,8 +161,8 @@ def test_any_case_and_any_number_survives(
     directory = tmp_path_factory.mktemp("out")
     writer = ResultsWriter(directory)
     writer.write_machine({})
-    told = Figure("s", case, "t", False, "x_s", value, 1)
-    writer.write_run(RunKey("s", case, "t", False, 1), [told], {"": LatencyRecorder()})
+    stored = Figure("s", case, "t", False, "x_s", value, 1)
+    writer.write_run(RunKey("s", case, "t", False, 1), [stored], {"": LatencyRecorder()})
     results = read_results(directory)
-    assert results.figures == (told,)
+    assert results.figures == (stored,)
     assert list(results.histograms) == [HistogramKey("s", case, "t", False, 1, "")]

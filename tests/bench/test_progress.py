@@ -24,7 +24,7 @@ def test_without_a_terminal_each_run_is_a_line() -> None:
     progress.begin(12, 60)
     progress.run_begins("startup, kafka, run 1")
     progress.run_ends("startup, kafka, run 1", 5)
-    progress.tell("FAILED something")
+    progress.report("FAILED something")
     progress.end()
     first, second = stream.getvalue().splitlines()
     assert first.startswith("[ 1/12] startup, kafka, run 1: ")
@@ -39,7 +39,7 @@ def test_a_terminal_gets_a_bar_and_sentences_stand_beside_it(
     progress.run_begins("not begun yet")
     progress.begin(2, 60)
     progress.run_begins("[1] startup")
-    progress.tell("FAILED [bold]this[/bold]")
+    progress.report("FAILED [bold]this[/bold]")
     progress.run_ends("[1] startup", 30)
     progress.end()
     assert "FAILED [bold]this[/bold]" in capsys.readouterr().err
@@ -54,7 +54,7 @@ def test_where_rich_is_missing_a_terminal_gets_lines(monkeypatch: pytest.MonkeyP
     ("seconds", "words"),
     [(0.2, "about 1 s"), (40, "about 40 s"), (130, "about 2 min"), (5400, "about 90 min")],
 )
-def test_times_are_told_as_people_wait_for_them(seconds: float, words: str) -> None:
+def test_times_are_printed_in_readable_units(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
@@ -91,8 +91,8 @@ def test_a_long_summary_keeps_to_what_decides() -> None:
 
 
 def test_numbers_have_three_digits_that_count() -> None:
-    told = [number(value) for value in (0, 0.01234, 1.234, 12.34, 1234567, -250)]
-    assert told == ["0", "0.0123", "1.23", "12.3", "1,234,567", "-250"]
+    texts = [number(value) for value in (0, 0.01234, 1.234, 12.34, 1234567, -250)]
+    assert texts == ["0", "0.0123", "1.23", "12.3", "1,234,567", "-250"]
 
 
 def test_the_machine_says_what_it_is(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.figures import RunKey
-from tierlog.bench.process_usage import Usage, read_network_bytes, read_usage
+from tierlog.bench.harness.measurement_error import MeasurementError
+from tierlog.bench.harness.processes.process_usage import Usage, read_network_bytes, read_usage
 from tierlog.bench.recorder import Recorder
-from tierlog.bench.target import MeasurementError
 from tierlog.tests.bench.fake_target import FakeRunning
 
 KEY = RunKey("s", "c", "fake", False, 1)
@@ -71,7 +71,7 @@ def test_a_run_without_figures_does_not_count() -> None:
         silent.figures()
 
 
-def test_what_the_broker_used_is_told_per_gigabyte_and_per_request(tmp_path: Path) -> None:
+def test_what_the_broker_used_is_reported_per_gigabyte_and_per_request(tmp_path: Path) -> None:
     recorder = Recorder(KEY)
     with recorder.usage(Spender("fake", tmp_path), nbytes=500_000_000) as work:
         work.requests = 300
@@ -83,7 +83,7 @@ def test_what_the_broker_used_is_told_per_gigabyte_and_per_request(tmp_path: Pat
     assert (found["disk_read_mb"], found["disk_written_mb"]) == (1, 3)
 
 
-def test_the_cpu_of_clients_is_told_apart(tmp_path: Path) -> None:
+def test_the_cpu_of_clients_is_distinguished(tmp_path: Path) -> None:
     recorder = Recorder(KEY)
     with recorder.usage(FakeRunning("fake", tmp_path), nbytes=10**9, name="produce"):
         subprocess.run([sys.executable, "-c", BURN], check=True, timeout=60)

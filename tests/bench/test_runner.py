@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.figures import Results, ResultsWriter, read_results
+from tierlog.bench.harness.measurement_error import MeasurementError
+from tierlog.bench.harness.targets.target import RunningTarget
 from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale
 from tierlog.bench.schedule import NothingChosenError, schedule
-from tierlog.bench.target import MeasurementError, RunningTarget
 from tierlog.tests.bench.fake_scenario import FakeScenario, dies, one_figure
 from tierlog.tests.bench.fake_target import FakeRunning, FakeTarget
 
@@ -101,7 +102,7 @@ def test_brokers_do_not_share_a_place_in_the_users_tier(tmp_path: Path) -> None:
 # -- What is left out ---------------------------------------------------------------------------
 
 
-def test_what_cannot_be_measured_is_told_and_the_rest_is_measured() -> None:
+def test_what_cannot_be_measured_is_reported_and_the_rest_is_measured() -> None:
     scenario = FakeScenario(
         names=("a", "b"), kinds=(False, True), refused={("b", "y"): "it has no b"}
     )
@@ -226,7 +227,7 @@ def test_a_broker_that_was_started_anew_meanwhile_does_not_count(tmp_path: Path)
 
     results = run(tmp_path, FakeScenario(measure), [FakeTarget()])
     assert results.figures == ()
-    assert results.failures[0].reason == "The broker was started anew meanwhile."
+    assert results.failures[0].reason == "The broker was restarted meanwhile."
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,7 @@
 """Requests that create, list and delete access control entries, and what a broker answers."""
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.create_acls import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from tierlog.clients.protocol.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from tierlog.clients.protocol.messages.describe_acls import (
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
+from tierlog.tests import wire
 
 from ..broker_process import RawClient
 
@@ -34,8 +21,8 @@ def creation(
     pattern: int = LITERAL,
     kind: int = TOPIC,
     principal: str = "User:alice",
-) -> AclCreation:
-    return AclCreation(
+) -> wire.AclCreation:
+    return wire.AclCreation(
         resource_type=kind,
         resource_name=name,
         resource_pattern_type=pattern,
@@ -47,16 +34,16 @@ def creation(
 
 
 def create(
-    client: RawClient, *creations: AclCreation, version: int = 3
+    client: RawClient, *creations: wire.AclCreation, version: int = 3
 ) -> list[tuple[int, str | None]]:
-    request = CreateAclsRequest(creations=list(creations))
-    results = client.ask(request, version, CreateAclsResponse).results
+    request = wire.CreateAclsRequest(creations=list(creations))
+    results = client.ask(request, version, wire.CreateAclsResponse).results
     return [(each.error_code, each.error_message) for each in results]
 
 
-def sought(**changed: int | str) -> DescribeAclsRequest:
+def sought(**changed: int | str) -> wire.DescribeAclsRequest:
     """A request for all entries, but for what is changed."""
-    request = DescribeAclsRequest(
+    request = wire.DescribeAclsRequest(
         resource_type_filter=ANY,
         resource_name_filter=None,
         pattern_type_filter=ANY,
@@ -71,7 +58,7 @@ def sought(**changed: int | str) -> DescribeAclsRequest:
 
 
 def describe(client: RawClient, version: int = 3, **changed: int | str) -> list[Line]:
-    answer = client.ask(sought(**changed), version, DescribeAclsResponse)
+    answer = client.ask(sought(**changed), version, wire.DescribeAclsResponse)
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
     return [
         (
@@ -88,8 +75,8 @@ def describe(client: RawClient, version: int = 3, **changed: int | str) -> list[
     ]
 
 
-def everything() -> DeleteAclsFilter:
-    return DeleteAclsFilter(
+def everything() -> wire.DeleteAclsFilter:
+    return wire.DeleteAclsFilter(
         resource_type_filter=ANY,
         resource_name_filter=None,
         pattern_type_filter=ANY,
@@ -100,8 +87,8 @@ def everything() -> DeleteAclsFilter:
     )
 
 
-def delete(client: RawClient, *filters: DeleteAclsFilter, version: int = 3) -> list[list[str]]:
-    request = DeleteAclsRequest(filters=list(filters))
-    results = client.ask(request, version, DeleteAclsResponse).filter_results
+def delete(client: RawClient, *filters: wire.DeleteAclsFilter, version: int = 3) -> list[list[str]]:
+    request = wire.DeleteAclsRequest(filters=list(filters))
+    results = client.ask(request, version, wire.DeleteAclsResponse).filter_results
     assert {each.error_code for each in results} == {ErrorCode.NONE}
     return [[acl.resource_name for acl in each.matching_acls] for each in results]

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from tierlog.broker.metrics.metrics import Metrics
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import Response
+from tierlog.broker.network.sasl_gate import SaslListener
 from tierlog.broker.network.socket_listener import Endpoint, SocketNetwork, SocketOptions
 from tierlog.broker.network.socket_server import ConnectionLimits, SocketServer
 from tierlog.broker.network.tls_transport import TlsAcceptor
@@ -44,12 +46,12 @@ class Peer:
         return await self.answer()
 
     async def answer(self) -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             (size,) = struct.unpack(">i", await self.reader.readexactly(4))
             return await self.reader.readexactly(size)
 
     async def is_closed_by_the_server(self) -> bool:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with suppress(ConnectionResetError):
                 return await self.reader.read(1) == b""
             return True
@@ -75,7 +77,7 @@ class Running:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until the condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 -- the condition has no event of its own
             await asyncio.sleep(0)
 
@@ -89,12 +91,13 @@ async def running(
     limits: ConnectionLimits = NO_LIMITS,
     network: Network | None = None,
     tls: TlsAcceptor | None = None,
+    sasl: SaslListener | None = None,
 ) -> AsyncGenerator[Running]:
     metrics = Metrics()
     server = SocketServer(network or SocketNetwork(SocketOptions()), limits, metrics)
     secured = {} if tls is None else {"PLAINTEXT": tls}
     ports = await server.bind([Endpoint("PLAINTEXT", "127.0.0.1", 0)], secured)
-    server.open(answer)
+    server.open(answer, {} if sasl is None else {"PLAINTEXT": sasl})
     started = Running(server, ports["PLAINTEXT"], metrics)
     try:
         yield started

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.replication.authorizer.authorizer import AclOperation, Resource, ResourceType
 from tierlog.replication.authorizer.standard_authorizer import StandardAuthorizer

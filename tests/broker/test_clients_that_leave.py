@@ -7,35 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from tierlog.clients.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 from ..waiting import wait_until
@@ -57,36 +33,36 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerThread]:
     properties = {"group.initial.rebalance.delay.ms": "600000"}
     with BrokerThread(tmp_path_factory.mktemp("data"), properties) as thread:
         with RawClient(thread.port) as client:
-            topic = CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
-            client.ask(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
-            client.ask(FindCoordinatorRequest(key="group"), 2, FindCoordinatorResponse)
+            topic = wire.CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
+            client.ask(wire.CreateTopicsRequest(topics=[topic]), 7, wire.CreateTopicsResponse)
+            client.ask(wire.FindCoordinatorRequest(key="group"), 2, wire.FindCoordinatorResponse)
             made = [Record(0, TIME + each // 2, b"k", b"v") for each in range(COUNT)]
             batch = bytes(build_batch(made, compression=CompressionType.GZIP))
-            data = TopicProduceData(
-                name=NAME, partition_data=[PartitionProduceData(index=0, records=batch)]
+            data = wire.TopicProduceData(
+                name=NAME, partition_data=[wire.PartitionProduceData(index=0, records=batch)]
             )
-            request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data])
-            produced = client.ask(request, 7, ProduceResponse)
+            request = wire.ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data])
+            produced = client.ask(request, 7, wire.ProduceResponse)
             assert not produced.responses[0].partition_responses[0].error_code
         yield thread
 
 
 def fetch() -> tuple[Message, int]:
-    asked = FetchPartition(partition=0, fetch_offset=COUNT, partition_max_bytes=1)
-    topic = FetchTopic(topic=NAME, partitions=[asked])
+    asked = wire.FetchPartition(partition=0, fetch_offset=COUNT, partition_max_bytes=1)
+    topic = wire.FetchTopic(topic=NAME, partitions=[asked])
     waiting = 0x7FFFFFFF
-    return FetchRequest(max_wait_ms=waiting, min_bytes=waiting, topics=[topic]), 11
+    return wire.FetchRequest(max_wait_ms=waiting, min_bytes=waiting, topics=[topic]), 11
 
 
 def list_offsets() -> tuple[Message, int]:
-    asked = ListOffsetsPartition(partition_index=0, timestamp=TIME + COUNT // 2 - 1)
-    topic = ListOffsetsTopic(name=NAME, partitions=[asked])
-    return ListOffsetsRequest(replica_id=-1, topics=[topic]), 7
+    asked = wire.ListOffsetsPartition(partition_index=0, timestamp=TIME + COUNT // 2 - 1)
+    topic = wire.ListOffsetsTopic(name=NAME, partitions=[asked])
+    return wire.ListOffsetsRequest(replica_id=-1, topics=[topic]), 7
 
 
 def join_group() -> tuple[Message, int]:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
-    return JoinGroupRequest(
+    protocol = wire.JoinGroupRequestProtocol(name="range", metadata=b"")
+    return wire.JoinGroupRequest(
         group_id="group",
         session_timeout_ms=30_000,
         rebalance_timeout_ms=600_000,
@@ -97,9 +73,7 @@ def join_group() -> tuple[Message, int]:
 
 @pytest.mark.parametrize("asked", [fetch, list_offsets, join_group])
 def test_the_connections_of_clients_that_leave_are_released(
-    broker: BrokerThread,
-    asked: Callable[[], tuple[Message, int]],
-    caplog: pytest.LogCaptureFixture,
+    broker: BrokerThread, asked: Callable[[], tuple[Message, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert broker.broker is not None
     metrics = broker.broker.metrics

@@ -7,27 +7,13 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import APIS, SERVED_ON, ApiKey, ListenerKind, request_class
-from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
 from tierlog.clients.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     Listener,
 )
 from tierlog.clients.protocol.messages.describe_quorum_request import PartitionData, TopicData
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 
@@ -51,7 +37,7 @@ def controller_port(broker: BrokerThread) -> int:
 
 
 def test_each_listener_announces_what_it_takes(broker: BrokerThread) -> None:
-    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    request = wire.ApiVersionsRequest(client_software_name="test", client_software_version="1")
     ports = {
         ListenerKind.BROKER: broker.port,
         ListenerKind.CONTROLLER: controller_port(broker),
@@ -59,7 +45,7 @@ def test_each_listener_announces_what_it_takes(broker: BrokerThread) -> None:
     without_receiver = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
     for kind, port in ports.items():
         with RawClient(port) as client:
-            answer = client.ask(request, 4, ApiVersionsResponse)
+            answer = client.ask(request, 4, wire.ApiVersionsResponse)
         announced = [each.api_key for each in answer.api_keys]
         assert announced == sorted(SERVED_ON[kind].keys() - without_receiver)
 
@@ -94,29 +80,29 @@ def test_a_controller_tells_clients_of_an_unknown_version_which_ones_it_has(
 
 def test_each_listener_describes_its_own_kind_of_nodes(broker: BrokerThread) -> None:
     with RawClient(controller_port(broker)) as client:
-        of_controllers = DescribeClusterRequest(endpoint_type=CONTROLLERS)
-        described = client.ask(of_controllers, 2, DescribeClusterResponse)
-        refused = client.ask(DescribeClusterRequest(), 2, DescribeClusterResponse)
+        of_controllers = wire.DescribeClusterRequest(endpoint_type=CONTROLLERS)
+        described = client.ask(of_controllers, 2, wire.DescribeClusterResponse)
+        refused = client.ask(wire.DescribeClusterRequest(), 2, wire.DescribeClusterResponse)
     (node,) = described.brokers
     assert (described.endpoint_type, described.controller_id) == (CONTROLLERS, node.broker_id)
     assert (node.host, node.port) == ("127.0.0.1", controller_port(broker))
     assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     with RawClient(broker.port) as client:
-        described = client.ask(DescribeClusterRequest(), 2, DescribeClusterResponse)
-        refused = client.ask(of_controllers, 2, DescribeClusterResponse)
+        described = client.ask(wire.DescribeClusterRequest(), 2, wire.DescribeClusterResponse)
+        refused = client.ask(of_controllers, 2, wire.DescribeClusterResponse)
     assert [each.port for each in described.brokers] == [broker.port]
     assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
 def test_a_topic_that_a_controller_was_asked_for_is_there_for_clients(broker: BrokerThread) -> None:
-    topic = CreatableTopic(name="asked", num_partitions=1, replication_factor=1)
+    topic = wire.CreatableTopic(name="asked", num_partitions=1, replication_factor=1)
     with RawClient(controller_port(broker)) as client:
-        created = client.ask(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+        created = client.ask(wire.CreateTopicsRequest(topics=[topic]), 7, wire.CreateTopicsResponse)
     assert [each.error_code for each in created.topics] == [ErrorCode.NONE]
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name="asked")])
+    asked = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name="asked")])
     with RawClient(broker.port) as client:
-        (told,) = client.ask(asked, 12, MetadataResponse).topics
-    assert (told.error_code, len(told.partitions)) == (ErrorCode.NONE, 1)
+        (topic_answer,) = client.ask(asked, 12, wire.MetadataResponse).topics
+    assert (topic_answer.error_code, len(topic_answer.partitions)) == (ErrorCode.NONE, 1)
 
 
 def test_the_quorum_has_the_addresses_that_are_advertised(broker: BrokerThread) -> None:

@@ -7,38 +7,9 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from tierlog.clients.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from tierlog.clients.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
 from tierlog.coordinator.group import prepared_commit
-from tierlog.coordinator.group_records import (
-    CommittedOffset,
-    GroupRecord,
-    OffsetKey,
-    offset_record,
-)
+from tierlog.coordinator.group_records import CommittedOffset, GroupRecord, OffsetKey, offset_record
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 
@@ -49,11 +20,11 @@ Commit = Callable[[RawClient, int], set[int]]
 
 def prepare(client: RawClient) -> None:
     """Make the topic, and those in which groups and transactions are kept."""
-    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-    client.ask(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+    topic = wire.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    client.ask(wire.CreateTopicsRequest(topics=[topic]), 7, wire.CreateTopicsResponse)
     for kind in (0, 1):
-        request = FindCoordinatorRequest(key="group", key_type=kind)
-        assert client.ask(request, 2, FindCoordinatorResponse).error_code == ErrorCode.NONE
+        request = wire.FindCoordinatorRequest(key="group", key_type=kind)
+        assert client.ask(request, 2, wire.FindCoordinatorResponse).error_code == ErrorCode.NONE
 
 
 @pytest.fixture(scope="module")
@@ -69,31 +40,33 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[BrokerThread]:
 
 def committed(client: RawClient, count: int) -> set[int]:
     """The errors of a commit of that many partitions."""
-    partitions = [OffsetCommitRequestPartition(committed_offset=each) for each in range(count)]
-    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
-    request = OffsetCommitRequest(group_id="group", topics=[topic])
-    answer = client.ask(request, 9, OffsetCommitResponse)
+    partitions = [wire.OffsetCommitRequestPartition(committed_offset=each) for each in range(count)]
+    topic = wire.OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
+    request = wire.OffsetCommitRequest(group_id="group", topics=[topic])
+    answer = client.ask(request, 9, wire.OffsetCommitResponse)
     assert len(answer.topics[0].partitions) == count
     return {each.error_code for each in answer.topics[0].partitions}
 
 
 def committed_in_a_transaction(client: RawClient, count: int) -> set[int]:
     """The same of a transaction."""
-    begin = InitProducerIdRequest(transactional_id="group", transaction_timeout_ms=60_000)
-    producer = client.ask(begin, 4, InitProducerIdResponse)
+    begin = wire.InitProducerIdRequest(transactional_id="group", transaction_timeout_ms=60_000)
+    producer = client.ask(begin, 4, wire.InitProducerIdResponse)
     while producer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
         # The one before is being aborted.
-        producer = client.ask(begin, 4, InitProducerIdResponse)
+        producer = client.ask(begin, 4, wire.InitProducerIdResponse)
     assert producer.error_code == ErrorCode.NONE
-    partitions = [TxnOffsetCommitRequestPartition(committed_offset=each) for each in range(count)]
-    request = TxnOffsetCommitRequest(
+    partitions = [
+        wire.TxnOffsetCommitRequestPartition(committed_offset=each) for each in range(count)
+    ]
+    request = wire.TxnOffsetCommitRequest(
         transactional_id="group",
         group_id="group",
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
+        topics=[wire.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
     )
-    answer = client.ask(request, 5, TxnOffsetCommitResponse)
+    answer = client.ask(request, 5, wire.TxnOffsetCommitResponse)
     assert len(answer.topics[0].partitions) == count
     return {each.error_code for each in answer.topics[0].partitions}
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tierlog.bench.clients.admin import create_topic, delete_topic
+from tierlog.bench.harness.requests.admin import create_topic, delete_topic
 
 from ..broker_process import BrokerThread
 from ..waiting import wait_until

@@ -5,20 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tierlog.clients.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
-from tierlog.clients.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from tierlog.clients.protocol.messages.describe_acls import DescribeAclsResponse
-from tierlog.clients.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 from .acl_requests import creation, everything, sought
@@ -28,21 +15,23 @@ def test_acl_requests_are_announced_and_refused(tmp_path: Path) -> None:
     disabled = ErrorCode.SECURITY_DISABLED
     sentence = "No Authorizer is configured."
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
-        announced = client.ask(ApiVersionsRequest(), 2, ApiVersionsResponse).api_keys
+        announced = client.ask(wire.ApiVersionsRequest(), 2, wire.ApiVersionsResponse).api_keys
         acls = {each.api_key: (each.min_version, each.max_version) for each in announced}
         assert [acls[key] for key in (29, 30, 31)] == [(1, 3)] * 3
         for version in (1, 2, 3):
-            described = client.ask(sought(), version, DescribeAclsResponse)
+            described = client.ask(sought(), version, wire.DescribeAclsResponse)
             assert described.error_code == disabled
             assert described.error_message == "No Authorizer is configured on the broker"
             created = client.ask(
-                CreateAclsRequest(creations=[creation("t")] * 2), version, CreateAclsResponse
+                wire.CreateAclsRequest(creations=[creation("t")] * 2),
+                version,
+                wire.CreateAclsResponse,
             )
             assert [(each.error_code, each.error_message) for each in created.results] == [
                 (disabled, sentence)
             ] * 2
             deleted = client.ask(
-                DeleteAclsRequest(filters=[everything()] * 2), version, DeleteAclsResponse
+                wire.DeleteAclsRequest(filters=[everything()] * 2), version, wire.DeleteAclsResponse
             )
             assert [(each.error_code, each.error_message) for each in deleted.filter_results] == [
                 (disabled, sentence)
@@ -76,13 +65,13 @@ def test_an_internal_topic_that_metadata_creates_is_what_its_coordinator_needs(
         },
     }
     with BrokerThread(tmp_path, properties) as broker, RawClient(broker.port) as client:
-        metadata = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-        client.ask(metadata, 12, MetadataResponse)
-        (topic,) = client.ask(metadata, 12, MetadataResponse).topics
+        metadata = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=name)])
+        client.ask(metadata, 12, wire.MetadataResponse)
+        (topic,) = client.ask(metadata, 12, wire.MetadataResponse).topics
         assert len(topic.partitions) == 5
-        resource = DescribeConfigsResource(resource_type=2, resource_name=name)
+        resource = wire.DescribeConfigsResource(resource_type=2, resource_name=name)
         configs = client.ask(
-            DescribeConfigsRequest(resources=[resource]), 1, DescribeConfigsResponse
+            wire.DescribeConfigsRequest(resources=[resource]), 1, wire.DescribeConfigsResponse
         )
     own = {each.name: each.value for each in configs.results[0].configs if each.config_source == 1}
     assert own == expected[name]

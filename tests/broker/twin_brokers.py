@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 
@@ -49,16 +41,16 @@ class Twin(NamedTuple):
 
 
 def create(client: RawClient, name: str) -> Uuid:
-    topic = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-    (created,) = client.ask(request, 7, CreateTopicsResponse).topics
+    topic = wire.CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
+    request = wire.CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+    (created,) = client.ask(request, 7, wire.CreateTopicsResponse).topics
     assert created.error_code == 0
     return created.topic_id
 
 
 def delete(client: RawClient, name: str) -> None:
-    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=5_000)
-    (deleted,) = client.ask(request, 5, DeleteTopicsResponse).responses
+    request = wire.DeleteTopicsRequest(topic_names=[name], timeout_ms=5_000)
+    (deleted,) = client.ask(request, 5, wire.DeleteTopicsResponse).responses
     assert deleted.error_code == 0
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from tierlog.bench.clients.defaults.programs import built
-from tierlog.bench.kafka_peer import kafka_jars
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.loads.defaults.programs import built
+from tierlog.bench.harness.processes.kafka_peer import kafka_jars
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.cli.command_line import run
 from tierlog.cli.secure_texts import (
     TOPIC,
@@ -263,7 +263,7 @@ def test_each_program_of_the_clients_page_runs_as_it_is(tmp_path: Path) -> None:
     go.mkdir()
     (go / "main.go").write_text(page_program(page, "go"))
     for name in ("go.mod", "go.sum"):
-        shutil.copy(ROOT / "bench" / "clients" / "go" / name, go)
+        shutil.copy(ROOT / "bench/harness/loads/defaults/go" / name, go)
     commands = [
         *([sys.executable, "-c", page_program(page, "python", index)] for index in range(2)),
         ["java", "-cp", f"{kafka_jars()}/*", str(java)],

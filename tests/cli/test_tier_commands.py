@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.cli.tier.commands import add_tier_commands, run_tier_command
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches, stamp_crc
@@ -61,16 +61,12 @@ def test_a_tier_that_holds_something_is_sound(
     ],
 )
 def test_where_nothing_is_found_nothing_is_sound(
-    root: Path,
-    words: tuple[str, ...],
-    where: str,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
+    root: Path, words: tuple[str, ...], where: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tier("verify", *words, *place(root.parent / where)) == 2
-    told = capsys.readouterr()
-    assert said in told.err
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert printed.out == ""
 
 
 def test_an_empty_tier_is_listed_in_a_sentence(
@@ -80,7 +76,7 @@ def test_an_empty_tier_is_listed_in_a_sentence(
     assert capsys.readouterr().out == f"The tier file://{tmp_path}/nothing holds no segment.\n"
 
 
-def test_a_protocol_that_nobody_has_is_told_as_a_start_tells_it(
+def test_an_unknown_protocol_is_refused_as_at_a_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert tier("ls", "--override", "rsm.config.url=s4://bucket/x") == 2
@@ -111,12 +107,12 @@ def test_an_address_that_accepts_and_says_nothing_is_named_too(
         silent.listen()
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert tier("ls", "--bootstrap", address, *place(root)) == 2
-    told = capsys.readouterr()
-    assert f"Cannot connect to {address}: no response within 10 s. Check host" in told.err
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert f"Cannot connect to {address}: no response within 10 s. Check host" in printed.err
+    assert printed.out == ""
 
 
-def test_a_broker_that_names_an_address_where_it_is_not_is_told_so(
+def test_a_broker_that_advertises_a_wrong_address_is_reported(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As behind a tunnel: bootstrap goes through, and then nothing."""
@@ -130,9 +126,11 @@ def test_a_broker_that_names_an_address_where_it_is_not_is_told_so(
         }
         with BrokerThread(tmp_path / "data", stated):
             assert tier("ls", "--bootstrap", listens, *place(root)) == 2
-    told = capsys.readouterr().err
-    assert f"Cannot connect to {elsewhere}: Connection refused. The broker advertises this" in told
-    assert "check its `advertised.listeners`" in told
+    printed = capsys.readouterr().err
+    assert (
+        f"Cannot connect to {elsewhere}: Connection refused. The broker advertises this" in printed
+    )
+    assert "check its `advertised.listeners`" in printed
 
 
 def test_a_plugins_tier_is_said_to_be_one(
@@ -247,13 +245,13 @@ def test_what_can_be_written_again_is_shown_and_then_written(
     assert "`tierlog tier repair` writes this one again" in capsys.readouterr().out
     assert tier("repair", *place(root)) == 1
     said = capsys.readouterr().out.splitlines()
-    assert f"{index.parent.name}/{index.name}: can be written again" in said[0]
+    assert f"{index.parent.name}/{index.name}: can be rewritten" in said[0]
     assert said[-1] == "nothing was written: use --write"
     assert not index.exists()
     assert tier("repair", "--write", "--json", *place(root)) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["written"]
-    assert told["objects"][0]["key"] == f"{index.parent.name}/{index.name}"
+    report = json.loads(capsys.readouterr().out)
+    assert report["written"]
+    assert report["objects"][0]["key"] == f"{index.parent.name}/{index.name}"
     assert len(index.read_bytes()) <= len(content)
     assert tier("verify", *place(root)) == 0
     capsys.readouterr()
@@ -290,9 +288,9 @@ def test_a_rebuild_restores_what_it_can_and_says_what_it_left(
     assert not (directory / "holed-0").exists()
     again = "--override", f"log.dirs={tmp_path}/again"
     assert tier("rebuild", "--skip-holes", "--json", *place(root), *again) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [each["topic"] for each in told["topics"]] == ["holed", "orders"]
-    assert (told["written"], told["left_out"]) == (True, [])
+    report = json.loads(capsys.readouterr().out)
+    assert [each["topic"] for each in report["topics"]] == ["holed", "orders"]
+    assert (report["written"], report["left_out"]) == (True, [])
 
 
 def test_a_rebuild_of_nothing_that_can_be_read_writes_nothing(
@@ -348,10 +346,7 @@ def no_event() -> bytearray:
 
 
 def test_a_stopped_brokers_metadata_is_read_past_what_is_no_event(
-    root: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A record that is no event, and a batch whose records are none."""
     rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
@@ -370,8 +365,8 @@ def test_a_stopped_brokers_metadata_is_read_past_what_is_no_event(
     assert said[0].startswith(f"note: {log}: the last 40 bytes, from position ")
     assert said[1:] == ["no orphans"]
     assert sorted(root.rglob("*")) == before
-    told = [each for each in caplog.messages if "Skipped the record" in each]
-    assert [each.split()[5] for each in told] == ["0", "1"], told
+    messages = [each for each in caplog.messages if "Skipped the record" in each]
+    assert [each.split()[5] for each in messages] == ["0", "1"], messages
 
 
 DAMAGES = {
@@ -399,13 +394,13 @@ def test_a_stopped_brokers_metadata_is_read_past_a_damaged_batch(
     log.write_bytes(content)
     capsys.readouterr()
     assert tier(command, "--offline", *place(root), *rebuilt) == 1
-    told = capsys.readouterr()
-    (sentence,) = (each for each in told.out.splitlines() if str(log) in each)
+    printed = capsys.readouterr()
+    (sentence,) = (each for each in printed.out.splitlines() if str(log) in each)
     assert sentence.startswith(
         f"{log} (offsets 1 to 1): there is no complete record batch at position {size} ("
     )
     assert f"{size} bytes were not read" in sentence
-    assert "unknown" not in told.out, "the segment behind the damage is known"
+    assert "unknown" not in printed.out, "the segment behind the damage is known"
     assert tier(command, "--offline", "--json", *place(root), *rebuilt) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["key"] == str(log)

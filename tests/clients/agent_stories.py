@@ -67,8 +67,8 @@ async def records_of_every_codec_come_back_as_they_were_sent(bootstrap: str) -> 
                     )
                     for number in range(sent, sent + 200)
                 ]
-                told = await asyncio.gather(*futures)
-                assert [metadata.offset for metadata in told] == list(range(sent, sent + 200))
+                results = await asyncio.gather(*futures)
+                assert [metadata.offset for metadata in results] == list(range(sent, sent + 200))
                 sent += 200
     async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([partition])
@@ -91,9 +91,9 @@ async def a_manual_reader_follows_a_writer_from_the_beginning(bootstrap: str) ->
         consumer.seek_to_beginning(partitions)
         assert [record.value for record in await read(consumer, 1)] == [b"before"]
         for number in range(20):
-            told = await producer.send("followed", b"%d" % number, partition=number % 3)
+            metadata = await producer.send("followed", b"%d" % number, partition=number % 3)
             (record,) = await read(consumer, 1)
-            assert (record.partition, record.offset) == (told.partition, told.offset)
+            assert (record.partition, record.offset) == (metadata.partition, metadata.offset)
             assert record.value == b"%d" % number
         ends = await consumer.end_offsets(partitions)
         assert sum(ends.values()) == 21
@@ -196,7 +196,7 @@ STORIES: tuple[Story, ...] = (
 )
 
 
-def tell(story: Story, bootstrap: str) -> None:
+def run_story(story: Story, bootstrap: str) -> None:
     """Run a story to its end, on an event loop of its own."""
 
     async def within_patience() -> None:

@@ -17,11 +17,6 @@ from tierlog.clients.protocol.api import SERVED, request_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import RequestHeader, decode_request_header, response_header
-from tierlog.clients.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
 from tierlog.clients.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -29,31 +24,9 @@ from tierlog.clients.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from tierlog.clients.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from tierlog.clients.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import Record, RecordBatch, batches
+from tierlog.tests import wire
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 
 PORT = 9092
@@ -186,10 +159,10 @@ class ModelBroker:
         if controlled is not None:
             return controlled
         match request:
-            case ApiVersionsRequest():
-                return ApiVersionsResponse(
+            case wire.ApiVersionsRequest():
+                return wire.ApiVersionsResponse(
                     api_keys=[
-                        ApiVersion(
+                        wire.ApiVersion(
                             api_key=api.key,
                             min_version=api.lowest_version,
                             max_version=api.highest_version,
@@ -197,28 +170,28 @@ class ModelBroker:
                         for api in SERVED.values()
                     ]
                 )
-            case MetadataRequest():
+            case wire.MetadataRequest():
                 return self._metadata(request)
-            case InitProducerIdRequest():
+            case wire.InitProducerIdRequest():
                 self.cluster.next_producer_id += 1
-                return InitProducerIdResponse(producer_id=self.cluster.next_producer_id)
-            case ProduceRequest():
+                return wire.InitProducerIdResponse(producer_id=self.cluster.next_producer_id)
+            case wire.ProduceRequest():
                 return self._produce(request)
-            case ListOffsetsRequest():
+            case wire.ListOffsetsRequest():
                 return self._list_offsets(request)
             case FetchRequest():
                 return self._fetch(request)
             case _:
                 raise HangUpError
 
-    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+    def _metadata(self, request: wire.MetadataRequest) -> wire.MetadataResponse:
         cluster = self.cluster
         names = [topic.name or "" for topic in request.topics or ()]
         if request.topics is None:
             names = list(cluster.topics)
-        return MetadataResponse(
+        return wire.MetadataResponse(
             brokers=[
-                MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=PORT)
+                wire.MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=PORT)
                 for broker in cluster.brokers
             ],
             cluster_id="model",
@@ -226,19 +199,17 @@ class ModelBroker:
             topics=[self._topic_metadata(name) for name in names],
         )
 
-    def _topic_metadata(self, name: str) -> MetadataResponseTopic:
+    def _topic_metadata(self, name: str) -> wire.MetadataResponseTopic:
         partitions = self.cluster.topics.get(name)
         if partitions is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return MetadataResponseTopic(error_code=code, name=name)
-        return MetadataResponseTopic(
+            return wire.MetadataResponseTopic(error_code=code, name=name)
+        return wire.MetadataResponseTopic(
             name=name,
             topic_id=self.cluster.topic_id(name),
             partitions=[
-                MetadataResponsePartition(
-                    partition_index=number,
-                    leader_id=partition.leader,
-                    leader_epoch=partition.epoch,
+                wire.MetadataResponsePartition(
+                    partition_index=number, leader_id=partition.leader, leader_epoch=partition.epoch
                 )
                 for number, partition in enumerate(partitions)
             ],
@@ -250,10 +221,10 @@ class ModelBroker:
         is_leader = partition.leader == self.node_id
         return ErrorCode.NONE if is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _produce(self, request: ProduceRequest) -> ProduceResponse:
-        responses: list[TopicProduceResponse] = []
+    def _produce(self, request: wire.ProduceRequest) -> wire.ProduceResponse:
+        responses: list[wire.TopicProduceResponse] = []
         for topic in request.topic_data:
-            answers: list[PartitionProduceResponse] = []
+            answers: list[wire.PartitionProduceResponse] = []
             for data in topic.partition_data:
                 partition = self.cluster.find(topic.name, topic.topic_id, data.index)
                 code, offset = self._refusal(partition), -1
@@ -261,33 +232,35 @@ class ModelBroker:
                     assert isinstance(data.records, memoryview)
                     code, offset = partition.append(bytes(data.records))
                 answers.append(
-                    PartitionProduceResponse(index=data.index, error_code=code, base_offset=offset)
+                    wire.PartitionProduceResponse(
+                        index=data.index, error_code=code, base_offset=offset
+                    )
                 )
             responses.append(
-                TopicProduceResponse(
+                wire.TopicProduceResponse(
                     name=topic.name, topic_id=topic.topic_id, partition_responses=answers
                 )
             )
-        return ProduceResponse(responses=responses)
+        return wire.ProduceResponse(responses=responses)
 
-    def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        topics: list[ListOffsetsTopicResponse] = []
+    def _list_offsets(self, request: wire.ListOffsetsRequest) -> wire.ListOffsetsResponse:
+        topics: list[wire.ListOffsetsTopicResponse] = []
         for topic in request.topics:
-            answers: list[ListOffsetsPartitionResponse] = []
+            answers: list[wire.ListOffsetsPartitionResponse] = []
             for asked in topic.partitions:
                 partition = self.cluster.topics[topic.name][asked.partition_index]
                 offset = (
                     partition.end_offset if asked.timestamp == -1 else partition.log_start_offset
                 )
                 answers.append(
-                    ListOffsetsPartitionResponse(
+                    wire.ListOffsetsPartitionResponse(
                         partition_index=asked.partition_index,
                         error_code=self._refusal(partition),
                         offset=offset,
                     )
                 )
-            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        return ListOffsetsResponse(topics=topics)
+            topics.append(wire.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        return wire.ListOffsetsResponse(topics=topics)
 
     def _fetch(self, request: FetchRequest) -> FetchResponse:
         return FetchResponse(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.tests.broker_process import BrokerThread
-from tierlog.tests.clients.agent_stories import STORIES, Story, tell
+from tierlog.tests.clients.agent_stories import STORIES, Story, run_story
 
 
 @pytest.fixture(scope="module")
@@ -18,4 +18,4 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_agents(story: Story, bootstrap: str) -> None:
-    tell(story, bootstrap)
+    run_story(story, bootstrap)

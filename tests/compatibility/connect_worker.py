@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypedDict, cast
 
-from tierlog.bench.kafka_peer import TOOLS, java_command
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import TOOLS, java_command
+from tierlog.bench.harness.requests.probe import free_port
 
 from ..waiting import wait_until
 

@@ -341,7 +341,7 @@ MEMBERS: Mapping[str, Callable[[Options], Member]] = {
 }
 
 
-def told(lines: FileIO) -> Iterator[list[str]]:
+def read_orders(lines: FileIO) -> Iterator[list[str]]:
     """The words of each line that has come; without a buffer, where select() would not see any."""
     while select.select([lines], [], [], 0)[0]:
         line = lines.readline().decode()
@@ -371,7 +371,7 @@ def run(member: Member, lines: FileIO) -> None:
         if read:
             wrong = member.commit()
             say(f"not committed: {wrong}" if wrong else "committed")
-        for words in told(lines):
+        for words in read_orders(lines):
             do(member, words)
     member.leave()
 

@@ -133,7 +133,7 @@ class MemberProcess:
         events = self.events[event:]
         return {(each.partitions[0], each.offset) for each in events if each.event == "read"}
 
-    def tell(self, what: str) -> int:
+    def send(self, what: str) -> int:
         """Have it do something, and wait until it has; the number of events until then."""
         stdin = self._process.stdin
         assert stdin is not None
@@ -150,10 +150,10 @@ class MemberProcess:
         return done()
 
     def describe(self) -> str:
-        told = [each for each in list(self.events) if each.event != "read"]
+        events = [each for each in list(self.events) if each.event != "read"]
         said = [
             f"{each.event} {','.join(name.rpartition('-')[2] for name in each.partitions)}"
-            for each in told[-12:]
+            for each in events[-12:]
         ]
         return (
             f"{self.name}: owns {sorted(self.owned)}, read {len(self.read)}, "

@@ -109,7 +109,7 @@ def three_members_come_and_go(scene: Scene) -> None:
 def reads_again(member: MemberProcess, offsets: range, group: GroupOfProcesses) -> None:
     """Seek, and read all that comes after, but nothing else."""
     expected = records(member.owned, offsets)
-    since = member.tell(f"seek {offsets.start}")
+    since = member.send(f"seek {offsets.start}")
 
     def read_again() -> bool:
         return member.read_since(since) == expected
@@ -122,11 +122,11 @@ def reads_nothing_while_paused(
 ) -> None:
     """What comes while it is paused waits until it resumes."""
     before = len(group.read)
-    since = member.tell("pause")
+    since = member.send("pause")
     scene.produce(10)
     group.wait_until_read(before + 40)
     assert member.read_since(since) == set()
-    member.tell("resume")
+    member.send("resume")
     group.wait_until_read(before + 60)
 
 

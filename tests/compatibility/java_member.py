@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import RECIPE, kafka_jars, quick_flags
+from tierlog.bench.harness.processes.kafka_peer import RECIPE, kafka_jars, quick_flags
 
 from .foreign_members import ready
 

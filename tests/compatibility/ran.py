@@ -20,7 +20,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION, TOOLS, kafka_jars
+from tierlog.bench.harness.processes.kafka_peer import KAFKA_VERSION, TOOLS, kafka_jars
 
 PROPERTY = "ran"
 CONNECT = "Kafka Connect"

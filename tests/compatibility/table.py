@@ -1,6 +1,6 @@
 """The table of clients and tools in docs/clients.md, made of what a whole run has started.
 
-    make test       # compares that table with what ran, and says where they differ
+    make test-kafka # compares that table with what ran, and says where they differ
     make table      # writes the table of that run
 
 Names, versions and group protocols are compared. What a tool was asked for, and the assignors, are
@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "clients.md"
 CACHE_KEY = "tierlog/ran"
 COMMAND = "make table"
 _CACHE = ROOT / ".pytest_cache" / "v" / CACHE_KEY
-_BEGIN = "<!-- Written by `make table` from what `make test` ran. -->\n"
+_BEGIN = "<!-- Written by `make table` from what `make test-kafka` ran. -->\n"
 _END = "<!-- End of the table. -->\n"
 
 _CLIENTS = {
@@ -190,7 +190,7 @@ class CompareTable:
 def main() -> None:
     """Write the table of the last whole run that went well."""
     if not _CACHE.exists():
-        raise SystemExit("no whole run went well yet: make test")
+        raise SystemExit("no whole run went well yet: make test-kafka")
     uses = [Ran(*use) for use in json.loads(_CACHE.read_text())]
     PAGE.write_text(with_table(PAGE.read_text(), uses))
 

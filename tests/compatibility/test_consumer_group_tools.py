@@ -113,7 +113,7 @@ def test_offsets_are_reset_and_deleted_and_then_the_group(
     assert "GroupIdNotFoundException" in tool.says("--delete", *group)
 
 
-def test_a_static_member_and_its_assignor_are_told(broker: BrokerProcess, tool: Tool) -> None:
+def test_a_static_member_and_its_assignor_are_shown(broker: BrokerProcess, tool: Tool) -> None:
     group = ("--group", GROUP)
     with member(broker, **{"group.instance.id": "sam", "group.remote.assignor": "range"}):
         (state,) = tool.rows("--describe", *group, "--state")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 
 from ..broker_process import BrokerProcess
 from .group_stories import (

@@ -34,8 +34,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize(
-    "client",
-    [*sorted(COPIERS), pytest.param(JAVA, marks=pytest.mark.requires("java", "mvn"))],
+    "client", [*sorted(COPIERS), pytest.param(JAVA, marks=pytest.mark.requires("java", "mvn"))]
 )
 def test_a_copy_is_exact_however_often_the_copier_is_killed(
     broker: BrokerProcess, tmp_path: Path, client: str

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, combined
+from tierlog.bench.harness.processes.cluster import Cluster, combined
 
 from ..waiting import wait_until
 from .copier import Options

@@ -10,7 +10,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 
 from ..broker_process import BrokerProcess
 from .conftest import PATIENCE_MS, PATIENT_PROPERTIES

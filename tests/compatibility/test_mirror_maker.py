@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.kafka_peer import TOOLS, java_command, run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import TOOLS, java_command, run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 from ..conformance.real_records import (
     Sending,

@@ -45,8 +45,8 @@ def test_java_clients_of_2018_produce_and_share_a_group(shared_broker: BrokerPro
     assert (last["sent"], last["acked"]) == (COUNT, COUNT)
     group = ("--group-id", "of-2018", "--topic", "of-2018", "--reset-policy", "earliest")
     address = ("--broker-list", shared_broker.bootstrap, "--max-messages", str(COUNT))
-    told = old_java("2.1.1", "VerifiableConsumer", *address, *group)
-    (committed,) = [each for each in told if each["name"] == "offsets_committed"]
+    output = old_java("2.1.1", "VerifiableConsumer", *address, *group)
+    (committed,) = [each for each in output if each["name"] == "offsets_committed"]
     offsets = [{"topic": "of-2018", "partition": 0, "offset": COUNT}]
     assert (committed["success"], committed["offsets"]) == (True, offsets)
     record("kafka-clients", "2.1.1", protocol=CLASSIC, did="range")
@@ -57,8 +57,8 @@ def test_a_java_producer_of_2017_loses_its_connection_and_harms_nobody(
     shared_broker: BrokerProcess,
 ) -> None:
     create_topic(shared_broker.bootstrap, "of-2017", 1)
-    told = old_producer("0.10.2.2", shared_broker.bootstrap, "of-2017")
-    errors = [each for each in told if each["name"] == "producer_send_error"]
+    output = old_producer("0.10.2.2", shared_broker.bootstrap, "of-2017")
+    errors = [each for each in output if each["name"] == "producer_send_error"]
     assert len(errors) == COUNT
     assert {each["message"] for each in errors} == {
         "The server disconnected before a response was received."

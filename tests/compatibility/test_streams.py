@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION
+from tierlog.bench.harness.processes.kafka_peer import KAFKA_VERSION
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until

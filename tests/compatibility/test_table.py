@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import java_command
+from tierlog.bench.harness.processes.kafka_peer import java_command
 from tierlog.tests import toolchain
 
 from .ran import Ran, uses_of
 from .table import Row, differences, rows_of, rows_that_ran, with_table
 
 MARKS = (
-    "\n<!-- Written by `make table` from what `make test` ran. -->\n<!-- End of the table. -->\n"
+    "\n<!-- Written by `make table` from what `make test-kafka` ran. -->\n"
+    "<!-- End of the table. -->\n"
 )
 USES = [
     Ran("aiokafka", "0.14.0", "classic", "range"),
@@ -39,7 +40,7 @@ def test_the_table_says_what_ran_and_is_found_again() -> None:
     assert differences(page, USES) == []
 
 
-def test_another_version_another_protocol_and_a_missing_client_are_told() -> None:
+def test_another_version_another_protocol_and_a_missing_client_are_reported() -> None:
     page = with_table(MARKS, USES)
     newer = [use._replace(version="0.15.0") for use in USES[:3]] + USES[3:]
     assert differences(page, newer) == [
@@ -69,7 +70,7 @@ def test_what_this_machine_cannot_run_stays_in_the_table(monkeypatch: pytest.Mon
     assert with_table(page, USES) == page
 
 
-def test_members_are_recognised_by_what_they_are_told() -> None:
+def test_members_are_recognised_by_their_arguments() -> None:
     member = [sys.executable, "-m", "a_member"]
     ((name, version, *others),) = uses_of(
         [*member, '{"client": "confluent", "strategy": "range", "protocol": "consumer"}']

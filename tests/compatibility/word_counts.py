@@ -5,7 +5,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION
+from tierlog.bench.harness.processes.kafka_peer import KAFKA_VERSION
 
 from .foreign_members import ready
 from .java_member import FLAGS

@@ -51,9 +51,9 @@ class ClassicMember:
         }
         answer = self.twins.join(self.name, 5, **{**stated, **changes})
         assert isinstance(answer, dict)
-        told = answer["generation_id"]
-        if not answer["error_code"] and isinstance(told, int):
-            self.generation = told
+        generation = answer["generation_id"]
+        if not answer["error_code"] and isinstance(generation, int):
+            self.generation = generation
         return answer["error_code"]
 
     def sync(self, given: Sequence[int] | None = None, generation: int | None = None) -> Plain:

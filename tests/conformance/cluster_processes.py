@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tierlog.bench.cluster import Cluster, Kind, Seat
+from tierlog.bench.harness.processes.cluster import Cluster, Kind, Seat
 
 from ..waiting import wait_until
 from .many_tools import ManyTools, Said

@@ -36,9 +36,9 @@ class ConsumerMembers:
         given = self.epochs.get(member, 1) if epoch is None else epoch
         answer = self.twins.same(beating(self.group, member, given, **changes), HEARTBEAT_VERSION)
         assert isinstance(answer, dict)
-        told = answer["member_epoch"]
-        if not answer["error_code"] and isinstance(told, int):
-            self.epochs[member] = told
+        epoch_after = answer["member_epoch"]
+        if not answer["error_code"] and isinstance(epoch_after, int):
+            self.epochs[member] = epoch_after
         return answer
 
     def error(self, member: str, epoch: int | None = None, /, **changes: object) -> Plain:

@@ -43,7 +43,7 @@ _NEW, _OLD = 5, 4
 class Producer(Protocol):
     """Whoever uses a transactional id, and what it has been told."""
 
-    told: Identity
+    identity: Identity
     first: Identity
     recorded: Identity
     """What the coordinator describes, once the id is in its state."""
@@ -67,12 +67,12 @@ class WireProducer:
 
     client: RawClient
     transactional_id: str
-    told: Identity = (-1, -1)
+    identity: Identity = (-1, -1)
     first: Identity = (-1, -1)
     recorded: Identity = (-1, -1)
 
     def come(self, timeout_ms: int = LONG_MS, *, goes_on: bool = False) -> ErrorCode:
-        producer_id, epoch = self.told if goes_on else (-1, -1)
+        producer_id, epoch = self.identity if goes_on else (-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -81,23 +81,23 @@ class WireProducer:
         )
         answer = self.client.ask(request, _NEW, InitProducerIdResponse)
         if not answer.error_code:
-            self.told = (answer.producer_id, answer.producer_epoch)
+            self.identity = (answer.producer_id, answer.producer_epoch)
         return ErrorCode(answer.error_code)
 
     def add(self, topic: str, version: int) -> None:
         answer = self.client.ask(
-            adding(self.transactional_id, self.told, version, topic),
+            adding(self.transactional_id, self.identity, version, topic),
             version,
             AddPartitionsToTxnResponse,
         )
         assert error_of(plain(answer)) is ErrorCode.NONE
 
     def end(self, version: int, *, commit: bool) -> None:
-        request = ending(self.transactional_id, self.told, commit)
+        request = ending(self.transactional_id, self.identity, commit)
         answer = self.client.ask(request, version, EndTxnResponse)
         assert answer.error_code == ErrorCode.NONE
         if version >= _NEW:
-            self.told = (answer.producer_id, answer.producer_epoch)
+            self.identity = (answer.producer_id, answer.producer_epoch)
 
 
 Step: TypeAlias = Callable[[Producer], None]
@@ -218,7 +218,7 @@ _RELATIONS: Mapping[str, Callable[[Producer], Identity | None]] = {
 }
 _RELATIONS_OF_LAST_EPOCH: Mapping[str, Callable[[Producer], Identity | None]] = {
     **_RELATIONS,
-    "as told": lambda producer: producer.told,
+    "as told": lambda producer: producer.identity,
     "first id in its last epoch": lambda producer: producer.first,
     "first id in the epoch before": lambda producer: (producer.first[0], LAST_EPOCH - 1),
 }
@@ -294,7 +294,7 @@ def named(producer: Producer, identity: Identity) -> str:
     producer_id, epoch = identity
     names = {
         producer.first[0]: "the first id",
-        producer.told[0]: "the id told",
+        producer.identity[0]: "the id told",
         producer.recorded[0]: "the id",
     }
     return f"{names.get(producer_id, 'a new id')}/{epoch}"

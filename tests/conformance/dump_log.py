@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 
 _DUMPING = re.compile(r"Dumping (?P<path>.+)")
 _SNAPSHOT = re.compile(r"Snapshot end offset: (?P<offset>\d+), epoch: \d+")

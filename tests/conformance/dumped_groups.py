@@ -4,7 +4,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 
 # What each cluster draws or measures for itself.
 OWN = re.compile(

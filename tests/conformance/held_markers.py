@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from tierlog.bench.cluster import Cluster, Kind, separate
+from tierlog.bench.harness.processes.cluster import Cluster, Kind, separate
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

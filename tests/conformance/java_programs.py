@@ -3,9 +3,16 @@
 import subprocess
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import kafka_jars
+from tierlog.bench.harness.processes.kafka_peer import kafka_jars
+from tierlog.tests.recordings.printed_lines import printed_lines
 
 JAVA = Path(__file__).parent / "java"
+
+
+def answers_of(program: str, lines: list[str]) -> list[str]:
+    """What one of the programs in `java/` answers to each line; from the recording, or by Java."""
+    asked = [f"{program} {line!r}" for line in lines] or [program]
+    return printed_lines(asked, lambda: run_java(program, lines))
 
 
 def run_java(program: str, lines: list[str]) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from tierlog.bench.kafka_peer import RECIPE, kafka_jars, node_properties
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import RECIPE, kafka_jars, node_properties
+from tierlog.bench.harness.requests.probe import free_port
 
 _PROGRAM = Path(__file__).parent / "java" / "Starts.java"
 _FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.clients.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.protocol.messages.alter_configs import (
@@ -334,7 +334,7 @@ class PlayedBrokers:
         """
         nth: dict[int, int] = {}
         names = {topic_id: name for name, topic_id in self.topic_ids.items()}
-        told: list[str] = []
+        all_lines: list[str] = []
         for kind, run in groupby(
             list(self._controller.records())[self._written_before :], lambda each: type(each)
         ):
@@ -345,8 +345,10 @@ class PlayedBrokers:
                 topic = names.get(getattr(record, "topic_id", UNKNOWN_TOPIC))
                 lines.append(f"{topic!r} {ordinal} {plain(record, OF_ONE_CLUSTER)!r}")
             is_change = kind is PartitionChangeRecord
-            told += [f"{kind.__name__} {each}" for each in (sorted(lines) if is_change else lines)]
-        return told
+            all_lines += [
+                f"{kind.__name__} {each}" for each in (sorted(lines) if is_change else lines)
+            ]
+        return all_lines
 
 
 def features(levels: Mapping[str, tuple[int, int]]) -> list[Feature]:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import RECIPE, TOOLS, kafka_jars
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import RECIPE, TOOLS, kafka_jars
 from tierlog.tests.compatibility import ran
 
 _PROGRAM = Path(__file__).parent / "java" / "Tools.java"

@@ -52,10 +52,10 @@ def story(
 ) -> Callable[[Story], Story]:
     """Put the function below into the table."""
 
-    def enter(told: Story) -> Story:
+    def enter(story: Story) -> Story:
         assert key not in ENTRIES
-        ENTRIES[key] = Entry(told, frozenset(ignoring), frozenset(errors), seen_in, is_kafkas)
-        return told
+        ENTRIES[key] = Entry(story, frozenset(ignoring), frozenset(errors), seen_in, is_kafkas)
+        return story
 
     return enter
 

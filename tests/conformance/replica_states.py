@@ -6,8 +6,8 @@ And what is on their disks: the replicas' bytes and their checkpoints of leader 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from tierlog.bench.cluster import Cluster, ClusterNode
-from tierlog.bench.wire import Wire, WireError
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode
+from tierlog.bench.harness.requests.wire import Wire, WireError
 from tierlog.clients.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,

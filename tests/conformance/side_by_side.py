@@ -9,11 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeAlias, cast
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import ZERO_UUID
+from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResult,
+)
 from tierlog.clients.protocol.messages.create_topics import CreatableTopicConfigs
 from tierlog.clients.protocol.messages.delete_topics import DeletableTopicResult
 from tierlog.clients.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from tierlog.clients.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsResult,
+)
 from tierlog.clients.protocol.messages.elect_leaders import ReplicaElectionResult
 from tierlog.clients.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -25,6 +31,7 @@ from tierlog.clients.protocol.messages.offset_for_leader_epoch import (
 )
 from tierlog.clients.protocol.schema import Message, Struct
 from tierlog.clients.record.batch import batches
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker_process import BrokerProcess, RawClient
 
@@ -64,7 +71,7 @@ def plain(value: object, ignored: frozenset[str] = OUR_OWN) -> Plain:
 
 def _name(item: object) -> str:
     named = cast("Struct", item)
-    fields = ("name", "topic", "partition_index", "partition")
+    fields = ("name", "user", "mechanism", "topic", "partition_index", "partition", "error_code")
     return repr([getattr(named, field) for field in fields if hasattr(named, field)])
 
 
@@ -104,7 +111,10 @@ def differences(kafka: Plain, ours: Plain, path: str = "") -> list[str]:
 
 
 IN_NO_ORDER = (
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
     DeletableTopicResult,
+    DescribeUserScramCredentialsResult,
     ListOffsetsTopicResponse,
     ListOffsetsPartitionResponse,
     OffsetForLeaderTopicResult,
@@ -174,7 +184,7 @@ def both_brokers(
     untiered = {**settings, "remote.log.storage.system.enable": "false"}
     for name in ("kafka", "ours"):
         (directory / name).mkdir()
-    kafka = KafkaNode(directory / "kafka", properties=settings, heap="512m")
+    kafka = kafka_node(directory / "kafka", properties=settings)
     with kafka, BrokerProcess.on(directory / "ours", untiered) as ours:
         yield kafka.port, ours.port
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.api import ApiKey
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker_process import BrokerThread
 from ..security.access_cases import (
@@ -86,12 +86,12 @@ def test_kafka_answers_alike_whatever_the_client_may_do(tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
     hosts = {f"127.0.1.{number}": rights for number, rights in enumerate(all_rights(), 1)}
     with (
-        KafkaNode(tmp_path / "kafka", properties=NODE, heap="512m") as kafka_node,
+        kafka_node(tmp_path / "kafka", properties=NODE) as their_node,
         BrokerThread(tmp_path / "ours", NODE) as our_node,
         ExitStack() as stack,
     ):
         made = entries(hosts)
-        kafka = Cluster(kafka_node.port, hosts, made, stack)
+        kafka = Cluster(their_node.port, hosts, made, stack)
         ours = Cluster(our_node.port, hosts, made, stack)
         found = [line for case in CASES for line in offences(kafka, ours, hosts, case)]
     assert not found, "\n".join(found[:_SHOWN_MAX])

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.messages.create_acls import (
@@ -35,6 +34,7 @@ from tierlog.clients.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from tierlog.clients.protocol.schema import Message
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker.acl_requests import describe, everything, sought
 from ..broker.guarded_broker import GuardedBroker
@@ -68,7 +68,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     directory = tmp_path_factory.mktemp("acls")
     (directory / "kafka").mkdir()
     with (
-        KafkaNode(directory / "kafka", properties=GUARDED, heap="512m") as kafka,
+        kafka_node(directory / "kafka", properties=GUARDED) as kafka,
         GuardedBroker(directory / "ours") as ours,
         RawClient(kafka.port) as their_client,
         RawClient(ours.port) as our_client,

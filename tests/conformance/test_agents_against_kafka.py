@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.tests.clients.agent_stories import STORIES, Story, tell
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.tests.clients.agent_stories import STORIES, Story, run_story
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -18,4 +18,4 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_agents(story: Story, bootstrap: str) -> None:
-    tell(story, bootstrap)
+    run_story(story, bootstrap)

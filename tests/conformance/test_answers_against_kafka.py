@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.clients.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -31,7 +31,7 @@ from ..broker_process import RawClient
 from .side_by_side import SideBySide, at
 from .topic_requests import WORDS, both_with_known_topic, creation, wait_for_leader
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 UNKNOWN_ID = Uuid(b"\x01" * 16)
 
@@ -39,6 +39,10 @@ UNKNOWN_ID = Uuid(b"\x01" * 16)
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     with both_with_known_topic(tmp_path_factory.mktemp("side_by_side")) as both_ports:
+        with SideBySide(*both_ports) as both:
+            both.same(creation(DELETED), 7)
+            for client in (both.kafka, both.ours):
+                wait_for_leader(client, DELETED)
         yield both_ports
 
 
@@ -171,6 +175,50 @@ def test_topics_come_and_go(brokers: SideBySide, version: int) -> None:
         else DeleteTopicsRequest(topic_names=names, timeout_ms=9_000)
     )
     brokers.same(deletion, delete_version, ignoring=WORDS)
+
+
+NO_ID = ZERO_UUID
+DELETED = "deleted.once"
+Named = tuple[str | None, Uuid | None]
+"""A topic's name and its id; None: the id of the topic that is there."""
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        [("absent", UNKNOWN_ID)],
+        [(None, NO_ID)],
+        [(None, UNKNOWN_ID)],
+        [("", NO_ID)],
+        [("absent", NO_ID), ("absent", NO_ID)],
+        [(None, UNKNOWN_ID), (None, UNKNOWN_ID)],
+        [(DELETED, None)],
+        [(DELETED, NO_ID), (DELETED, NO_ID)],
+        [(None, None), (None, None)],
+        [(DELETED, NO_ID), (None, None)],
+        [(None, None), (DELETED, NO_ID)],
+        [(None, NO_ID), (None, NO_ID)],
+        [("absent", UNKNOWN_ID), ("absent", UNKNOWN_ID)],
+        [(DELETED, NO_ID), (None, None), (None, None)],
+        [],
+        # Of what is named twice by its name the id still counts; then it is gone.
+        [(DELETED, NO_ID), (DELETED, NO_ID), (None, None)],
+        [(None, None)],
+        [(DELETED, NO_ID)],
+    ],
+)
+def test_deletions_by_name_and_by_id(brokers: SideBySide, named: list[Named]) -> None:
+    def deletion(client: RawClient) -> DeleteTopicsRequest:
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=DELETED)])
+        own_id = client.ask(asked, 12, MetadataResponse).topics[0].topic_id
+        states = [
+            DeleteTopicState(name=name, topic_id=own_id if topic_id is None else topic_id)
+            for name, topic_id in named
+        ]
+        return DeleteTopicsRequest(topics=states, timeout_ms=9_000)
+
+    # Their messages, too.
+    brokers.same_of(*brokers.ask_each(deletion, 6))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from tierlog.clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from tierlog.coordinator.consumer.assignor_members import AssignorMember
 from tierlog.coordinator.consumer.assignors import ASSIGNORS
 from tierlog.coordinator.consumer.topic_partitions import NOTHING, Partitions
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.conformance.java_programs import answers_of
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 HISTORIES = 60
 STEPS = 6
@@ -132,7 +132,7 @@ def test_everyone_gets_what_kafka_gives_them(assignor: str, same_subscription: b
                 ours.append(assigned)
             history.change(assigned)
     assert len(asked) > HISTORIES
-    for found, line, question in zip(ours, run_java("Assignors.java", asked), asked, strict=True):
+    for found, line, question in zip(ours, answers_of("Assignors.java", asked), asked, strict=True):
         expected = from_json(line)
         # Kafka may leave out who gets nothing.
         assert {n: parts for n, parts in found.items() if parts} == {

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.handlers.describe_quorum import describe_quorum
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
@@ -180,78 +180,72 @@ def control_records(content: bytes) -> list[list[ControlRecordType]]:
     ]
 
 
-def test_each_kind_adds_and_removes_the_other(tmp_path: Path) -> None:
-    async def story() -> None:
-        pair = Pair(tmp_path)
-        try:
-            await pair.start()
-            added = await pair.add_ours()
-            assert (added.error_code, added.error_message) == (ErrorCode.NONE, None)
-            await pair.hold_the_same()
-            ours = pair.ours.quorum
-            assert ours.voters.keys == frozenset(pair.keys.values())
-            kinds = control_records(pair.ours.bytes_on_disk())
-            assert kinds[0] == [
-                ControlRecordType.LEADER_CHANGE,
-                ControlRecordType.KRAFT_VERSION,
-                ControlRecordType.KRAFT_VOTERS,
-            ]
-            assert [ControlRecordType.KRAFT_VOTERS] in kinds
-
-            gone = await pair.network.request_any(
-                RemoveRaftVoterRequest(
-                    cluster_id=pair.cluster_id,
-                    voter_id=THEIRS,
-                    voter_directory_id=pair.keys[THEIRS].directory_id,
-                ),
-                RemoveRaftVoterResponse,
-            )
-            assert gone.error_code == ErrorCode.NONE
-            async with asyncio.timeout(60):
-                while not ours.is_leader:  # noqa: ASYNC110  # an election
-                    await asyncio.sleep(0.05)
-            assert set(ours.voters.ids) == {OURS}
-            await pair.hold_the_same()
-            described = describe_quorum(ours, 0, 2).topics[0].partitions[0]
-            assert [each.replica_id for each in described.observers] == [THEIRS]
-
-            back = AddVoterRequest(
-                pair.cluster_id,
-                *pair.keys[THEIRS],
-                listeners=((LISTENER, pair.addresses[THEIRS]),),
-                timeout_ms=PATIENCE_MS,
-            )
-            answer = await ours.handle_voter_change(back)
-            assert answer.error_code is ErrorCode.NONE, answer
-            assert sorted(ours.voters.ids) == [THEIRS, OURS]
-            await pair.hold_the_same()
-            assert not pair.ours.told.failures
-        finally:
-            await pair.stop()
-
-    asyncio.run(story())
-
-
-def test_both_kinds_refuse_with_the_same_words(tmp_path: Path) -> None:
-    async def story() -> None:
-        pair = Pair(tmp_path)
-        alone = a_twin(pair, tmp_path / "twin")
+async def test_each_kind_adds_and_removes_the_other(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    try:
         await pair.start()
-        await alone.start()
-        try:
-            async with asyncio.timeout(60):
-                while alone.told.high_watermark < 1:
-                    alone.told.moved.clear()
-                    await alone.told.moved.wait()
-            for name, change in requests(pair).items():
-                theirs = await asked(pair.network, change)
-                response = await alone.quorum.handle_voter_change(change)
-                assert (int(response.error_code), in_order(response.error_message)) == theirs, name
-        finally:
-            await alone.stop()
-            await pair.stop()
+        added = await pair.add_ours()
+        assert (added.error_code, added.error_message) == (ErrorCode.NONE, None)
+        await pair.hold_the_same()
+        ours = pair.ours.quorum
+        assert ours.voters.keys == frozenset(pair.keys.values())
+        kinds = control_records(pair.ours.bytes_on_disk())
+        assert kinds[0] == [
+            ControlRecordType.LEADER_CHANGE,
+            ControlRecordType.KRAFT_VERSION,
+            ControlRecordType.KRAFT_VOTERS,
+        ]
+        assert [ControlRecordType.KRAFT_VOTERS] in kinds
 
-    asyncio.run(story())
+        gone = await pair.network.request_any(
+            RemoveRaftVoterRequest(
+                cluster_id=pair.cluster_id,
+                voter_id=THEIRS,
+                voter_directory_id=pair.keys[THEIRS].directory_id,
+            ),
+            RemoveRaftVoterResponse,
+        )
+        assert gone.error_code == ErrorCode.NONE
+        async with asyncio.timeout(60):
+            while not ours.is_leader:  # noqa: ASYNC110  # an election
+                await asyncio.sleep(0.05)
+        assert set(ours.voters.ids) == {OURS}
+        await pair.hold_the_same()
+        described = describe_quorum(ours, 0, 2).topics[0].partitions[0]
+        assert [each.replica_id for each in described.observers] == [THEIRS]
+
+        back = AddVoterRequest(
+            pair.cluster_id,
+            *pair.keys[THEIRS],
+            listeners=((LISTENER, pair.addresses[THEIRS]),),
+            timeout_ms=PATIENCE_MS,
+        )
+        answer = await ours.handle_voter_change(back)
+        assert answer.error_code is ErrorCode.NONE, answer
+        assert sorted(ours.voters.ids) == [THEIRS, OURS]
+        await pair.hold_the_same()
+        assert not pair.ours.notifications.failures
+    finally:
+        await pair.stop()
+
+
+async def test_both_kinds_refuse_with_the_same_words(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    alone = a_twin(pair, tmp_path / "twin")
+    await pair.start()
+    await alone.start()
+    try:
+        async with asyncio.timeout(60):
+            while alone.notifications.high_watermark < 1:
+                alone.notifications.moved.clear()
+                await alone.notifications.moved.wait()
+        for name, change in requests(pair).items():
+            theirs = await asked(pair.network, change)
+            response = await alone.quorum.handle_voter_change(change)
+            assert (int(response.error_code), in_order(response.error_message)) == theirs, name
+    finally:
+        await alone.stop()
+        await pair.stop()
 
 
 def a_twin(pair: Pair, directory: Path) -> QuorumNode:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.record.batch import batches
 
 from .dump_log import check_segments

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from tierlog.clients.protocol.messages.alter_partition_request import (
@@ -31,7 +31,7 @@ from .lone_controllers import (
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
-SESSION_S = 8
+SESSION_S = 24
 ELR = "eligible.leader.replicas.version"
 TOPIC, CLUSTER = 2, 4
 METADATA_VERSION = {"metadata.version": FEATURES["metadata.version"]}

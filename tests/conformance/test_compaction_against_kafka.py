@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Producer
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import RecordBatch, batches
 from tierlog.clients.runtime.environment import SystemEnvironment
@@ -198,10 +198,10 @@ def test_the_same_aborted_transactions_are_left(compacted: Compacted) -> None:
 def test_kafkas_tool_reads_our_cleaned_segments_and_indexes(compacted: Compacted) -> None:
     directory = compacted.by_us / f"{TOPIC}-0"
     logs = files_in(directory, ".log")
-    told = run_tool("kafka-dump-log", "--files", ",".join(map(str, logs)))
-    assert told.stderr == ""
-    assert told.stdout.count(" isvalid: true") == len(all_batches(compacted.by_us))
-    assert "isvalid: false" not in told.stdout
+    output = run_tool("kafka-dump-log", "--files", ",".join(map(str, logs)))
+    assert output.stderr == ""
+    assert output.stdout.count(" isvalid: true") == len(all_batches(compacted.by_us))
+    assert "isvalid: false" not in output.stdout
     indexes = [*files_in(directory, ".index"), *files_in(directory, ".timeindex")]
     checked = run_tool(
         "kafka-dump-log", "--verify-index-only", "--files", ",".join(map(str, indexes))

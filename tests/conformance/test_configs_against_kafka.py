@@ -9,21 +9,31 @@ from tierlog.clients.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource as WholeResource,
 )
+from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tierlog.clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+)
+from tierlog.clients.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
 )
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tierlog.clients.protocol.schema import Message
 
 from ..waiting import wait_until
-from .side_by_side import SideBySide, both_brokers, plain
+from .side_by_side import SideBySide, both_brokers, differences, plain
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -105,6 +115,9 @@ WHOLE: list[tuple[int, str, list[tuple[str, str | None]]]] = [
 DESCRIBED = [
     (TOPIC, "t", None),
     (BROKER, "1", ["log.retention.ms", "message.max.bytes", "nonsense", "log.segment.bytes"]),
+    (BROKER, "1", ["log.retention.hours", "log.retention.minutes"]),
+    (BROKER, "1", ["log.roll.hours", "log.roll.ms", "log.roll.jitter.hours", "log.roll.jitter.ms"]),
+    (BROKER, "1", ["log.flush.interval.ms", "log.flush.scheduler.interval.ms"]),
     (BROKER, "", None),
     (CLIENT_METRICS, "m", None),
     (CLIENT_METRICS, "", None),
@@ -115,7 +128,8 @@ DESCRIBED = [
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
-    with both_brokers(tmp_path_factory.mktemp("both")) as ports, SideBySide(*ports) as both:
+    stated, directory = {"log.roll.hours": "100"}, tmp_path_factory.mktemp("both")
+    with both_brokers(directory, stated) as ports, SideBySide(*ports) as both:
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
         both.same(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
         yield both
@@ -138,14 +152,21 @@ def describe_alike(both: SideBySide) -> None:
         resource = DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=keys
         )
-        request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+        wait_until_alike(
+            both, DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4
+        )
 
-        def is_alike(request: DescribeConfigsRequest = request) -> bool:
-            kafka, ours = both.ask(request, 4)
-            return plain(kafka) == plain(ours)
 
-        wait_until(is_alike, 5, f"{name} of type {kind} is not described as by Kafka")
-        both.same(request, 4)
+def wait_until_alike(both: SideBySide, request: Message, version: int) -> None:
+    found: list[str] = []
+
+    def is_alike() -> bool:
+        kafka, ours = both.ask(request, version)
+        found[:] = differences(plain(kafka), plain(ours))
+        return not found
+
+    wait_until(is_alike, 60, lambda: "\n".join(found))
+    both.same(request, version)
 
 
 def test_changes_one_by_one_and_as_a_whole_are_answered_and_seen_as_in_kafka(
@@ -170,3 +191,41 @@ def test_a_resource_that_is_named_twice_is_refused_twice(both: SideBySide) -> No
     request.resources = [*request.resources, *request.resources]
     kafka, ours = both.ask(request, 1)
     assert plain(kafka) == plain(ours)
+
+
+def credential(
+    name: str, mechanism: int, iterations: int = 4096, *, salted: int = 32, salt: bytes = b"salt"
+) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(
+        name=name,
+        mechanism=mechanism,
+        iterations=iterations,
+        salt=salt,
+        salted_password=bytes(salted),
+    )
+
+
+REFUSED_CREDENTIALS = [
+    [credential("eve", 0)],
+    [credential("eve", 9)],
+    [credential("eve", 1, 4095)],
+    [credential("eve", 1, 16_385)],
+    [credential("", 1)],
+    [credential("eve", 1, salt=b"")],
+    [credential("eve", 1, salted=0)],
+    [credential("eve", 1), credential("eve", 1)],
+    [credential("eve", 1), credential("eve", 9)],
+]
+NAMED_USERS = [None, [], ["bob"], ["bob", "al"], ["nobody"], ["bob", "bob"], [""]]
+
+
+def test_users_have_the_credentials_that_they_have_in_kafka(both: SideBySide) -> None:
+    for upsertions in REFUSED_CREDENTIALS:
+        both.same(AlterUserScramCredentialsRequest(upsertions=upsertions), 0)
+    missing = [ScramCredentialDeletion(name="eve", mechanism=1)]
+    both.same(AlterUserScramCredentialsRequest(deletions=missing), 0)
+    for given in ([credential("bob", 2), credential("al", 1)], [credential("al", 2, 16_384)]):
+        both.same(AlterUserScramCredentialsRequest(upsertions=given), 0)
+    for names in NAMED_USERS:
+        users = None if names is None else [UserName(name=name) for name in names]
+        wait_until_alike(both, DescribeUserScramCredentialsRequest(users=users), 0)

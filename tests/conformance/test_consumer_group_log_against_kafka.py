@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.coordinator.consumer.metadata_hash import MetadataHashes
@@ -95,4 +95,4 @@ def test_the_hash_of_the_topics_is_the_number_that_kafka_writes(lives: Lives) ->
     image = ClusterImage(
         "", brokers={1: broker}, topics_by_name={TOPIC: topic}, topics_by_id={topic_id: topic}
     )
-    assert written == {MetadataHashes().of([TOPIC, "nowhere"], image)}
+    assert written == {MetadataHashes().group_hash([TOPIC, "nowhere"], image)}

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 import confluent_kafka
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 from ..compatibility.topics import PARTITIONS, TOPIC, create_topic, produce
 from .many_tools import ManyTools, ToolsOnBoth

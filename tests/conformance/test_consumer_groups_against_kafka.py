@@ -30,7 +30,7 @@ from .consumer_members import HEARTBEAT_VERSION, ConsumerMembers, assigned, beat
 from .twin_brokers import twin_brokers
 from .twins import TOPIC, Ask, Side, Twins, committing, topic_ids
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_members_come_share_and_go(twins: Twins) -> None:
     assert assigned(story.join("dora")) == [0, 1]
 
 
-def test_whoever_comes_with_a_wrong_epoch_or_name_is_told(twins: Twins) -> None:
+def test_a_wrong_epoch_or_name_gets_its_error(twins: Twins) -> None:
     story, nobody = ConsumerMembers(twins, "wrong"), ConsumerMembers(twins, "nobody's")
     story.join("anna")
     assert story.error("anna", 1) == ErrorCode.FENCED_MEMBER_EPOCH
@@ -100,7 +100,7 @@ def test_whoever_comes_with_a_wrong_epoch_or_name_is_told(twins: Twins) -> None:
     assert assigned(story.join("anna")) == kept
 
 
-def test_a_full_request_is_told_everything(twins: Twins) -> None:
+def test_a_full_request_gets_the_full_assignment(twins: Twins) -> None:
     story = ConsumerMembers(twins, "full request")
     story.join("anna")
     full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC], "owned": [0, 1]}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars, run_tool
+from tierlog.bench.harness.processes.kafka_peer import KAFKA_VERSION, kafka_jars, run_tool
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.builder import RecordBatchBuilder
@@ -33,13 +33,13 @@ from tierlog.coordinator.consumer.consumer_records import (
     consumer_record,
     read_consumer_record,
 )
-from tierlog.coordinator.consumer.reconciliation import Held, MemberState
+from tierlog.coordinator.consumer.reconciliation import CurrentAssignment, MemberState
 from tierlog.coordinator.group_actions import GroupProtocol
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import identify
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.conformance.java_programs import answers_of
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 PROGRAM = "GroupRecords.java"
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -51,7 +51,7 @@ CLASSIC = MEMBER._replace(
     server_assignor=None,
     classic=ClassicMemberValue(45_000, (GroupProtocol("range", b"\0\1sub"),)),
 )
-HELD = Held(
+HELD = CurrentAssignment(
     7, 6, MemberState.UNREVOKED_PARTITIONS, {(TOPIC_ID, 0): 5, (TOPIC_ID, 3): 7}, {(TOPIC_ID, 1): 2}
 )
 
@@ -151,7 +151,7 @@ def written_by_kafka() -> list[tuple[str, str]]:
         f"record\t{name}\t{json.dumps(key)}\t{'' if value is None else json.dumps(value)}"
         for _, name, key, value in WRITTEN
     ]
-    answers = [line.split("\t") for line in run_java(PROGRAM, lines)]
+    answers = [line.split("\t") for line in answers_of(PROGRAM, lines)]
     return [(key, value) for key, value in answers]
 
 
@@ -178,7 +178,7 @@ def test_kafka_reads_our_tombstones() -> None:
         CurrentAssignmentEntry("g", "m", None),
         RegexEntry("g", "a.*", None),
     ]
-    answers = run_java(
+    answers = answers_of(
         PROGRAM, [f"read\t{consumer_record(entry).key.hex()}\t" for entry in entries]
     )
     assert answers == [
@@ -191,6 +191,7 @@ def test_kafka_reads_our_tombstones() -> None:
     ]
 
 
+@pytest.mark.requires("java", "mvn")
 @pytest.mark.parametrize("cls", SCHEMAS, ids=identify)
 def test_a_record_is_declared_as_in_the_coordinators_jar(cls: type[Message]) -> None:
     jar = kafka_jars() / f"kafka-group-coordinator-{KAFKA_VERSION}.jar"
@@ -199,6 +200,7 @@ def test_a_record_is_declared_as_in_the_coordinators_jar(cls: type[Message]) -> 
     assert our_definition(cls) == KafkaDefinition(text).message()
 
 
+@pytest.mark.requires("java", "mvn")
 def test_kafkas_dump_tool_prints_every_record(tmp_path: Path) -> None:
     builder = RecordBatchBuilder()
     for entry, *_ in WRITTEN:

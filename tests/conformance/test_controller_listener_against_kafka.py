@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.cluster import ClusterNode, Seat
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.probe import free_port
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import (
     APIS,
     SERVED_ON,
@@ -24,20 +25,28 @@ from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, A
 from tierlog.clients.protocol.messages.describe_cluster import DescribeClusterRequest
 from tierlog.clients.protocol.messages.describe_quorum import DescribeQuorumRequest
 from tierlog.clients.protocol.messages.describe_quorum_request import PartitionData, TopicData
+from tierlog.clients.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker.config.node_files import BY_ROLE, REFUSED, changed
 from ..broker_process import RawClient
-from .java_programs import run_java
+from .java_programs import answers_of
 from .many_tools import ManyTools, Said
 from .meaningful_requests import ENTRIES
 from .side_by_side import SideBySide, at
 from .twins import Twins, create_topic
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 # Importing it fills the table.
 import_module(f"{__package__}.requests_of_administration")
 
+KAFKAS_OWN = {"share.version", "streams.version"}
+"""Features that we do not have. Only a part of a cluster has `kraft.version`."""
 SETTINGS = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
 
 
@@ -72,13 +81,9 @@ def with_controllers(port: int, controller_port: int) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    kafka_ports, our_ports = (Ports(free_port(), free_port()) for _ in range(2))
-    kafka = KafkaNode(
-        tmp_path_factory.mktemp("kafka"),
-        properties=with_controllers(*kafka_ports),
-        port=kafka_ports.broker,
-        heap="512m",
-    )
+    our_ports = Ports(free_port(), free_port())
+    kafka = kafka_node(tmp_path_factory.mktemp("kafka"), properties=SETTINGS)
+    kafka_ports = Ports(kafka.port, kafka.controller_port)
     ours = TierlogNode(
         tmp_path_factory.mktemp("ours"),
         properties=with_controllers(*our_ports) | {"remote.log.storage.system.enable": "false"},
@@ -106,9 +111,19 @@ def test_what_a_controller_announces_is_what_kafkas_announces(both: Both, versio
     assert isinstance(ours, ApiVersionsResponse)
     announced = {each.api_key: each for each in kafka.api_keys}
     assert [announced[each.api_key] for each in ours.api_keys] == ours.api_keys
-    supported = {each.name: each for each in kafka.supported_features}
-    for feature in ours.supported_features:
-        assert feature == supported[feature.name]
+    assert_same_features(kafka, ours, KAFKAS_OWN | {"kraft.version"})
+
+
+def assert_same_features(
+    kafka: ApiVersionsResponse, ours: ApiVersionsResponse, kafkas_own: set[str]
+) -> None:
+    for expected, found in (
+        (kafka.supported_features, ours.supported_features),
+        (kafka.finalized_features, ours.finalized_features),
+    ):
+        assert {each.name: each for each in found} == {
+            each.name: each for each in expected if each.name not in kafkas_own
+        }
 
 
 @pytest.mark.parametrize("endpoint_type", [0, 1, 2, 3])
@@ -122,12 +137,12 @@ def test_a_cluster_is_described_by_the_listener_of_the_right_kind(
         request.endpoint_type = endpoint_type
     asked = both.controllers() if kind is ListenerKind.CONTROLLER else both.brokers()
     with asked as nodes:
-        told = nodes.same(request, version)
+        response = nodes.same(request, version)
     is_right = kind is (ListenerKind.CONTROLLER if endpoint_type == 2 else ListenerKind.BROKER)
     if version and endpoint_type in {1, 2}:
-        assert at(told, "error_code") == (0 if is_right else 114)
+        assert at(response, "error_code") == (0 if is_right else 114)
     if version and endpoint_type in {0, 3}:
-        assert at(told, "error_code") == 115
+        assert at(response, "error_code") == 115
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -145,9 +160,59 @@ def test_a_quorum_is_described_with_the_address_of_its_voter(both: Both, version
     request = DescribeQuorumRequest(topics=[metadata_topic])
     for asked in (both.controllers(), both.brokers()):
         with asked as nodes:
-            told = nodes.same(request, version, ignoring=measured)
+            response = nodes.same(request, version, ignoring=measured)
     if version == 2:
-        assert at(told, "nodes", 0, "listeners", 0, "name") == "CONTROLLER"
+        assert at(response, "nodes", 0, "listeners", 0, "name") == "CONTROLLER"
+
+
+# Levels of kraft.version and kinds of change. From 0 to 1 only Kafka goes.
+QUORUM_LEVELS = [(0, 1), (0, 2), (0, 3), (1, 2), (2, 1), (-1, 1), (0, 4), (1, 3)]
+
+
+@pytest.fixture(scope="module")
+def member(both: Both, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """The same Kafka, and the only voter of a quorum of ours that others may join."""
+    seat, cluster_id = Seat("tierlog", "broker,controller"), "A" * 21 + "w"
+    node = ClusterNode(1, seat, tmp_path_factory.mktemp("member"), cluster_id, SETTINGS)
+    node.state(
+        {
+            "controller.quorum.voters": f"1@127.0.0.1:{node.controller_port}",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{free_port()}",
+        }
+    )
+    with node:
+        yield Both(both.kafka, Ports(node.port, node.controller_port))
+
+
+@pytest.mark.parametrize("kind", ListenerKind)
+def test_a_part_of_a_cluster_announces_the_feature_of_its_quorum(
+    member: Both, kind: ListenerKind
+) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    with member.controllers() if kind is ListenerKind.CONTROLLER else member.brokers() as nodes:
+        kafka, ours = nodes.ask(request, 4)
+    assert isinstance(kafka, ApiVersionsResponse)
+    assert isinstance(ours, ApiVersionsResponse)
+    assert_same_features(kafka, ours, KAFKAS_OWN)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("kind", ListenerKind)
+def test_the_level_of_the_quorum_is_kept_and_refused_as_by_kafka(
+    member: Both, kind: ListenerKind, version: int
+) -> None:
+    with member.controllers() if kind is ListenerKind.CONTROLLER else member.brokers() as nodes:
+        for level, upgrade in QUORUM_LEVELS:
+            update = FeatureUpdateKey(
+                feature="kraft.version", max_version_level=level, upgrade_type=upgrade
+            )
+            nodes.same(UpdateFeaturesRequest(feature_updates=[update]), version)
+        raised = FeatureUpdateKey(feature="kraft.version", max_version_level=1)
+        response = nodes.ours.ask(
+            UpdateFeaturesRequest(feature_updates=[raised]), version, UpdateFeaturesResponse
+        )
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "tierlog cannot make the static voters" in (response.error_message or "")
 
 
 @pytest.fixture
@@ -213,7 +278,7 @@ REFUSALS = [(role, refused) for role in BY_ROLE for refused in REFUSED[role]]
 def test_kafka_refuses_a_nodes_file_with_the_same_sentences() -> None:
     files = [*BY_ROLE.values(), *(changed(role, refused) for role, refused in REFUSALS)]
     lines = [";".join(f"{name}={text}" for name, text in stated.items()) for stated in files]
-    said = run_java("NodeConfigs.java", lines)
+    said = answers_of("NodeConfigs.java", lines)
     taken, refused = said[: len(BY_ROLE)], said[len(BY_ROLE) :]
     assert set(taken) == {"ok"}
     sentences = [
@@ -244,6 +309,7 @@ ON_CONTROLLERS = [
 ]
 
 
+@pytest.mark.requires("java", "mvn")
 @pytest.mark.parametrize(("tool", "before", "after"), ON_CONTROLLERS)
 def test_a_tool_says_the_same_of_both_controllers(
     both: Both, tools: ManyTools, tool: str, before: tuple[str, ...], after: tuple[str, ...]

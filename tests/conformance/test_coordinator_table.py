@@ -115,8 +115,12 @@ class Side:
         asked = request.make(cell.transactional_id, identity)
         answer = self.client.receive(self.client.send(asked, request.version))
         error = error_of(plain(answer)).name
-        told = _identity_in(answer)
-        return error if told is None or told[0] < 0 else f"{error} {named(producer, told)}"
+        new_identity = _identity_in(answer)
+        return (
+            error
+            if new_identity is None or new_identity[0] < 0
+            else f"{error} {named(producer, new_identity)}"
+        )
 
     def _settle(self) -> None:
         """Wait until nothing is on its way, but for markers that are held."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Producer
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.broker.broker import StartError
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.protocol.messages.fetch import (
@@ -127,7 +127,7 @@ def offset_at(client: RawClient, topic: str, timestamp: int) -> int:
         return bool(found)
 
     try:
-        wait_until(is_led, 5, f"nobody leads {topic}")
+        wait_until(is_led, 15, f"nobody leads {topic}")
     except AssertionError:
         return -1
     return found[0]

@@ -14,8 +14,8 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.record.control import ControlRecordType
 
 from ..storage.log_home import LogHome, append, end_transaction, idempotent

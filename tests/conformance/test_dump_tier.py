@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tiering.store.object_keys import parse_object_key
 
 from ..waiting import wait_until
@@ -243,4 +244,4 @@ def test_an_attempt_that_a_kill_or_a_stop_cut_short_never_counts(
         states = events.states[segment_id]
         assert states == removal[: len(states)]
         if states == removal:
-            assert not list(story.tier.glob(f"*/*-{segment_id}.*"))
+            assert not list(live_paths(story.tier, f"*/*-{segment_id}.*"))

@@ -27,7 +27,7 @@ from tierlog.clients.protocol.schema import Message
 from ..waiting import wait_until
 from .side_by_side import SideBySide, both_brokers, plain
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 BROKER, SET, DELETE = 4, 0, 1
 VALUES = ("0", "-1", "x", "7", "5", "100000000", "9999999999999", "true", "")
@@ -104,7 +104,7 @@ def test_values_in_force_are_described_with_where_they_come_from(both: SideBySid
                     kafka, ours = described(both, shown, name)
                     return kafka == ours
 
-                wait_until(is_alike, 10, f"{name}: {described(both, shown, name)}")
+                wait_until(is_alike, 60, f"{name}: {described(both, shown, name)}")
 
 
 @pytest.mark.parametrize("name", ["listeners", "ssl.keystore.type", "cordoned.log.dirs"])

@@ -12,11 +12,11 @@ from importlib import import_module
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.api import SERVED, Api, ApiKey
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tierlog.clients.protocol.schema import Message
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker_process import BrokerProcess, RawClient
 from ..waiting import wait_until
@@ -24,7 +24,7 @@ from .meaningful_requests import ENTRIES, KNOWN, Entry, ask, error_codes, produc
 from .side_by_side import OUR_OWN, Plain, plain
 from .twins import Side, Twins, prepare
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 # Importing them fills the table.
 for module in (
@@ -56,7 +56,7 @@ VERSIONS = [
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=SETTINGS, heap="512m")
+    kafka = kafka_node(tmp_path_factory.mktemp("kafka"), properties=SETTINGS)
     directory = tmp_path_factory.mktemp("ours")
     with kafka, BrokerProcess.on(directory, SETTINGS | UNTIERED) as ours:
         for port in (kafka.port, ours.port):

@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 from ..waiting import wait_until
 from .real_records import Sending, Sent, as_consumed, consume, create, produce
@@ -40,7 +40,7 @@ def node_at(directory: Path, kind: str) -> BrokerNode:
 
 def leaders(node: BrokerNode) -> dict[str, int]:
     """Who leads each topic."""
-    metadata = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10)
+    metadata = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=60)
     return {
         name: topic.partitions[0].leader
         for name, topic in metadata.topics.items()
@@ -53,10 +53,10 @@ def served(node: BrokerNode) -> dict[str, object]:
     answer = run_tool("kafka-log-dirs", "--bootstrap-server", node.bootstrap, "--describe").stdout
     (broker,) = json.loads(answer.splitlines()[-1])["brokers"]
     found: dict[str, object] = {}
-    for told in cast("list[Mapping[str, object]]", broker["logDirs"]):
-        logs = cast("list[Mapping[str, str]]", told["partitions"])
+    for log_dir in cast("list[Mapping[str, object]]", broker["logDirs"]):
+        logs = cast("list[Mapping[str, str]]", log_dir["partitions"])
         names = sorted(log["partition"] for log in logs if not log["partition"].startswith("__"))
-        found[Path(str(told["logDir"])).name] = told["error"] or names
+        found[Path(str(log_dir["logDir"])).name] = log_dir["error"] or names
     return found
 
 

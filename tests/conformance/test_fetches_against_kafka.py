@@ -6,6 +6,11 @@ import pytest
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tierlog.clients.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tierlog.clients.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -30,7 +35,7 @@ from tierlog.clients.record.builder import build_batch
 from ..broker_process import RawClient
 from .side_by_side import SideBySide, both_brokers
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 TOPIC = "fetched"
 UNKNOWN_ID = Uuid(b"\x01" * 16)
@@ -141,7 +146,7 @@ def test_the_leader_epoch_fences(brokers: SideBySide, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [12, 16])
-def test_a_log_that_diverges_is_told_where(brokers: SideBySide, version: int) -> None:
+def test_a_log_that_diverges_gets_the_diverging_epoch(brokers: SideBySide, version: int) -> None:
     for offset, epoch in ((0, 0), (END, 0), (END + 5, 0), (3, 7), (END + 5, 7)):
         request = fetch(version, wanted(0, offset, last_fetched_epoch=epoch))
         brokers.same_of(*brokers.ask_each(request, version))
@@ -162,14 +167,24 @@ class Session:
 
     def __init__(self, brokers: SideBySide, version: int) -> None:
         self._brokers = brokers
-        self._version = version
+        self.version = version
         self._ids: dict[int, int] = {}
 
-    def ask(self, epoch: int, *partitions: FetchPartition, forget: tuple[int, ...] = ()) -> None:
-        """One round; both must answer the same, and give an id or none."""
+    def ask(
+        self,
+        epoch: int,
+        *partitions: FetchPartition,
+        forget: tuple[int, ...] = (),
+        max_bytes: int = 1_000_000,
+    ) -> list[int]:
+        """One round; both must answer the same, and give an id or none.
+
+        The partitions of the answer are returned.
+        """
 
         def build(client: RawClient) -> FetchRequest:
-            request = fetch(self._version, *partitions)(client)
+            request = fetch(self.version, *partitions)(client)
+            request.max_bytes = max_bytes
             request.session_id = self._ids.get(id(client), 0)
             request.session_epoch = epoch
             topic = request.topics[0]
@@ -183,7 +198,7 @@ class Session:
                 ]
             return request
 
-        kafka, ours = self._brokers.ask_each(build, self._version)
+        kafka, ours = self._brokers.ask_each(build, self.version)
         assert isinstance(kafka, FetchResponse)
         assert isinstance(ours, FetchResponse)
         self._brokers.same_of(kafka, ours)
@@ -193,6 +208,7 @@ class Session:
                 id(self._brokers.kafka): kafka.session_id,
                 id(self._brokers.ours): ours.session_id,
             }
+        return [each.partition_index for topic in kafka.responses for each in topic.partitions]
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 17])
@@ -218,3 +234,63 @@ def test_a_session_that_forgets_everything_is_over(brokers: SideBySide, version:
     session.ask(0, wanted(0, END))
     session.ask(1, forget=(0,))
     session.ask(2, wanted(0, 0))
+
+
+@pytest.mark.parametrize("version", [7, 13])
+def test_a_session_without_partitions_ends_with_its_next_request(
+    brokers: SideBySide, version: int
+) -> None:
+    session = Session(brokers, version)
+    session.ask(0)
+    session.ask(1)
+    session.ask(1)
+    session.ask(0)
+    session.ask(1, wanted(0, END))
+    session.ask(2)
+    session.ask(-1)
+    session.ask(0, wanted(0, END))
+    session.ask(2)
+    session.ask(1)
+    # The beginning of another one is the end of this one.
+    session.ask(0)
+    session.ask(2)
+    session.ask(0, wanted(0, END))
+    session.ask(-1)
+    session.ask(1)
+
+
+@pytest.mark.parametrize("version", [7, 13])
+def test_a_session_hears_of_each_offset_that_moves(brokers: SideBySide, version: int) -> None:
+    both = (brokers.kafka, brokers.ours)
+    session = Session(brokers, version)
+    # Partition 2, at its end, is behind 0, which alone has room in an answer.
+    ends = {produce(client, 2) for client in both}
+    assert ends == {0}
+    end = 3 if version == 7 else 9
+    session.ask(0, wanted(0), wanted(2, end), max_bytes=1)
+    for client in both:
+        assert not produce(client, 2)
+    assert session.ask(1, max_bytes=1) == [0, 2]
+    assert session.ask(2, wanted(0, END), wanted(2, end + 3)) == []
+    deletion = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name=TOPIC, partitions=[DeleteRecordsPartition(partition_index=2, offset=end)]
+            )
+        ],
+        timeout_ms=10_000,
+    )
+    brokers.same(deletion, 2)
+    assert session.ask(3) == [2]
+    assert session.ask(4) == []
+
+
+@pytest.mark.parametrize("version", [7, 13])
+def test_a_session_is_of_names_or_of_ids(brokers: SideBySide, version: int) -> None:
+    session = Session(brokers, version)
+    session.ask(0, wanted(0, END))
+    session.version = 20 - version
+    session.ask(1)
+    session.ask(1, wanted(1, 3))
+    session.version = version
+    session.ask(1)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.security.session import SecurityProtocol
 from tierlog.tests.broker.network.listener_kinds import BROKER, CONTROLLER
 from tierlog.tests.broker.network.listener_oracle import Sequence, plan, play_on_socket
@@ -72,7 +72,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListeningKafka]:
 
 
 @pytest.mark.parametrize(("name", "protocol", "length"), KINDS)
-def test_kafka_gives_what_the_oracle_says(
+async def test_kafka_gives_what_the_oracle_says(
     kafka: ListeningKafka, name: str, protocol: SecurityProtocol, length: int
 ) -> None:
     port = kafka.ports[listener(name, protocol)]
@@ -82,9 +82,6 @@ def test_kafka_gives_what_the_oracle_says(
         while waiting:
             await play_on_socket(name, protocol, port, waiting.pop())
 
-    async def story() -> None:
-        waiting = list(sequences)
-        await asyncio.gather(*(play(waiting) for _ in range(AT_ONCE)))
-
-    asyncio.run(story())
+    waiting = list(sequences)
+    await asyncio.gather(*(play(waiting) for _ in range(AT_ONCE)))
     print(f"{name} {protocol}: {len(sequences)} plays for {count} sequences")

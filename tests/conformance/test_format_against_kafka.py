@@ -1,5 +1,6 @@
 """`tierlog format` beside `kafka-storage format`: the same files, lines and refusals."""
 
+import ast
 import contextlib
 import io
 import re
@@ -9,12 +10,13 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.cli.command_line import run
 from tierlog.clients.record.batch import RecordBatch, batches
 from tierlog.clients.record.control import ControlRecordType
+from tierlog.tests.recordings.printed_lines import printed_lines
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 ID = ("-t", CLUSTER)
@@ -40,7 +42,7 @@ _FEATURE = (
 _DIRECTORY_ID = re.compile(r"directory\.id=[\w-]{22}")
 
 
-class Told(NamedTuple):
+class ToolResult(NamedTuple):
     """What a tool said, and the files that it left, by their names in the node's directory."""
 
     code: int
@@ -97,24 +99,30 @@ def files_in(directory: Path) -> dict[str, object]:
     }
 
 
-def kafka(directory: Path, file: Path, command: str, arguments: Sequence[str]) -> Told:
-    answer = run_tool("kafka-storage", command, "-c", str(file), *arguments, check=False)
-    lines = said(directory, answer.stdout, answer.stderr)
-    return Told(answer.returncode, lines, files_in(directory))
+def kafka(directory: Path, file: Path, command: str, arguments: Sequence[str]) -> ToolResult:
+    def storage_tool() -> list[str]:
+        answer = run_tool("kafka-storage", command, "-c", str(file), *arguments, check=False)
+        lines = said(directory, answer.stdout, answer.stderr)
+        return [repr(answer.returncode), repr(lines), repr(files_in(directory))]
+
+    properties = file.read_text().replace(str(directory), "*")
+    asked = f"kafka-storage {command} {' '.join(arguments)} {properties!r}"
+    code, lines, files = printed_lines([asked], storage_tool)
+    return ToolResult(ast.literal_eval(code), ast.literal_eval(lines), ast.literal_eval(files))
 
 
-def ours(directory: Path, file: Path, command: str, arguments: Sequence[str]) -> Told:
+def ours(directory: Path, file: Path, command: str, arguments: Sequence[str]) -> ToolResult:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run([command, "-c", str(file), *arguments], 0)
-    return Told(code, said(directory, out.getvalue(), err.getvalue()), files_in(directory))
+    return ToolResult(code, said(directory, out.getvalue(), err.getvalue()), files_in(directory))
 
 
 def both(
     tmp_path: Path, properties: dict[str, str], steps: Iterable[tuple[str, ...]]
-) -> list[tuple[Told, Told]]:
+) -> list[tuple[ToolResult, ToolResult]]:
     """Both tools take the same steps, each in its own directory."""
-    pairs: list[tuple[Told, Told]] = []
+    pairs: list[tuple[ToolResult, ToolResult]] = []
     theirs, mine = tmp_path / "kafka", tmp_path / "tierlog"
     for command, *arguments in steps:
         pairs.append(

@@ -19,7 +19,7 @@ from .twins import (
     topic_ids,
 )
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
 from tierlog.clients.protocol.messages.leave_group import MemberIdentity
 
 from ..broker_process import BrokerProcess

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.coordinator.group_actions import GroupSnapshot, MemberSnapshot
@@ -28,9 +28,9 @@ from tierlog.coordinator.group_records import (
     read_record,
 )
 from tierlog.coordinator.offsets_topic import partition_for
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.conformance.java_programs import answers_of
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 PROGRAM = "GroupRecords.java"
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -108,7 +108,7 @@ def test_groups_and_offsets_are_written_byte_for_byte_as_kafka_writes_them() -> 
     lines += [offset_line(offset) for offset in OFFSETS]
     ours = [as_hex(group_record(group)) for group in GROUPS]
     ours += [as_hex(offset_record(OffsetKey("group", "topic", 3), offset)) for offset in OFFSETS]
-    assert ours == run_java(PROGRAM, lines)
+    assert ours == answers_of(PROGRAM, lines)
 
 
 def test_what_kafka_wrote_is_read_back_as_it_was() -> None:
@@ -116,7 +116,7 @@ def test_what_kafka_wrote_is_read_back_as_it_was() -> None:
     lines += [offset_line(offset) for offset in OFFSETS]
     entries = [
         read_record(bytes.fromhex(key), bytes.fromhex(value), -1)
-        for key, value in (line.split("\t") for line in run_java(PROGRAM, lines))
+        for key, value in (line.split("\t") for line in answers_of(PROGRAM, lines))
     ]
     key = OffsetKey("group", "topic", 3)
     expected: list[GroupEntry | OffsetEntry] = [
@@ -135,7 +135,7 @@ def test_what_kafka_wrote_is_read_back_as_it_was() -> None:
 
 def test_kafka_reads_our_tombstones() -> None:
     records = [offset_tombstone(OffsetKey("group", "topic", 3)), group_tombstone("group")]
-    answers = run_java(PROGRAM, [f"read\t{record.key.hex()}\t" for record in records])
+    answers = answers_of(PROGRAM, [f"read\t{record.key.hex()}\t" for record in records])
     assert answers == [
         "OffsetCommitKey(group='group', topic='topic', partition=3)\tnull",
         "GroupMetadataKey(group='group')\tnull",
@@ -146,7 +146,7 @@ def test_a_group_belongs_to_the_partition_that_java_says() -> None:
     # The hash of the last but one is the one number without a positive twin.
     names = ["", "g", "my-group", "sämi", "日本語", "🎈🎈", "polygenelubricants", "a" * 1_000]
     names += [f"group-{number}" for number in range(100)]
-    answers = run_java(PROGRAM, [f"partition\t{name}\t50" for name in names])
+    answers = answers_of(PROGRAM, [f"partition\t{name}\t50" for name in names])
     assert [partition_for(name, 50) for name in names] == [int(answer) for answer in answers]
 
 
@@ -162,6 +162,7 @@ def _log_file(directory: Path) -> Path:
     return path
 
 
+@pytest.mark.requires("java", "mvn")
 def test_kafkas_dump_tool_prints_every_record(tmp_path: Path) -> None:
     answer = run_tool(
         "kafka-dump-log", "--offsets-decoder", "--files", str(_log_file(tmp_path))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequestProtocol
 
@@ -58,16 +58,16 @@ def live(twins: Twins) -> None:
     assert carl.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "it is to give up one partition"
     story.beat("anna", owned=[])
     # It tells what it has kept.
-    told = kept_of(carl)
-    assert carl.join(told) == ErrorCode.NONE
+    protocols = kept_of(carl)
+    assert carl.join(protocols) == ErrorCode.NONE
     carl.sync()
     assert carl.heartbeat() == ErrorCode.NONE
     given = assigned(story.beat("anna", owned=[]))
-    assert sorted([*told, *given]) == [0, 1]
+    assert sorted([*protocols, *given]) == [0, 1]
     story.beat("anna", owned=given)
     story.beat("anna", -1)
     assert carl.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
-    assert carl.join(told) == ErrorCode.NONE
+    assert carl.join(protocols) == ErrorCode.NONE
     carl.sync([0, 1])
     assert carl.heartbeat() == ErrorCode.NONE
     carl.leave()

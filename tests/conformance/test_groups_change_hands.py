@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

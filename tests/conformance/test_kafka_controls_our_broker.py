@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
 from tierlog.broker.cluster.broker_lifecycle import BrokerLifecycle, registration_request
 from tierlog.broker.cluster.controller_channel import ControllerChannel
 from tierlog.broker.cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
@@ -109,15 +109,15 @@ async def _registration(
 async def _lifecycle(kafka: KafkaNode) -> AsyncGenerator[BrokerLifecycle]:
     """Our broker, whose only lie is that it has replayed its registration."""
     data = await _registration(kafka, _OURS, _FEATURES)
+    fatal: asyncio.Queue[str] = asyncio.Queue()
     lifecycle = BrokerLifecycle(
         data,
         LifecycleConfig(heartbeat_interval_ms=500),
         _channel(kafka),
         lambda: lifecycle.broker_epoch,
         Supervisor(Random(1)),
+        fatal.put_nowait,
     )
-    fatal: asyncio.Queue[str] = asyncio.Queue()
-    lifecycle.on_fatal = fatal.put_nowait
     try:
         yield lifecycle
         assert fatal.empty(), fatal.get_nowait()
@@ -172,7 +172,7 @@ async def _needs_of_a_broker(kafka: KafkaNode, lifecycle: BrokerLifecycle) -> No
         [topic] = answer.topics
         assert topic.error_code == ErrorCode.NONE, topic.error_message
         reports = DirectoryRequests(
-            channel, _OURS, lambda: lifecycle.broker_epoch, lifecycle.tell_offline
+            channel, _OURS, lambda: lifecycle.broker_epoch, lifecycle.report_offline
         )
         directory = SystemEnvironment().random_uuid()
         replica = TopicIdPartition(topic.topic_id, "here", 0)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import batches
 from tierlog.clients.runtime.environment import SystemEnvironment

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import TOOLS, KafkaNode, kafka_jars, run_tool
+from tierlog.bench.harness.processes.kafka_peer import TOOLS, KafkaNode, kafka_jars, run_tool
 
 from ..waiting import wait_until
 

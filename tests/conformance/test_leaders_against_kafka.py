@@ -11,8 +11,8 @@ from typing import Self
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, ClusterNode, Kind, separate
-from tierlog.bench.cluster_log import metadata_bytes, metadata_records
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode, Kind, separate
+from tierlog.bench.harness.processes.cluster_log import metadata_bytes, metadata_records
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,

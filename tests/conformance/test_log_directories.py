@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -127,10 +127,10 @@ def admin_story(node: BrokerNode) -> list[str]:
     back, there = (Plan(node, node.directory / name) for name in (source, target))
     logs = ("--describe", "--topic-list", TOPIC)
     said = [there("--verify")]
-    told = json.loads(tool(node, "kafka-log-dirs", *logs).splitlines()[2])
+    description = json.loads(tool(node, "kafka-log-dirs", *logs).splitlines()[2])
     futures = [
         (Path(each["logDir"]).name == target, log["isFuture"], log["offsetLag"] > 0)
-        for each in told["brokers"][0]["logDirs"]
+        for each in description["brokers"][0]["logDirs"]
         for log in each["partitions"]
     ]
     said.append(repr(sorted(futures)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch

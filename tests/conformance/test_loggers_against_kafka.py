@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.clients.protocol.messages.alter_configs import (
     AlterableConfig as WholeConfig,
     AlterConfigsRequest,
@@ -25,7 +25,7 @@ from tierlog.clients.protocol.messages.incremental_alter_configs import (
 from ..broker_process import RawClient
 from .side_by_side import SideBySide, both_brokers
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 LOGGER, SET, DELETE, APPEND, SUBTRACT = 8, 0, 1, 2, 3
 KAFKAS, OURS = "kafka.server.ControllerServer", "tierlog.broker.dispatch.apis"
@@ -118,6 +118,7 @@ def test_a_whole_configuration_of_loggers_is_refused(ports: tuple[int, int]) -> 
         both.same(AlterConfigsRequest(resources=[resource]), 2)
 
 
+@pytest.mark.requires("java", "mvn")
 def test_kafka_configs_sets_and_shows_levels(ports: tuple[int, int]) -> None:
     def configs(*arguments: str) -> str:
         server = f"127.0.0.1:{ports[1]}"

@@ -19,7 +19,7 @@ from tierlog.clients.record.varint import encode_varint
 from .side_by_side import SideBySide
 from .topic_requests import WORDS, both_with_known_topic, creation, production, wait_for_leader
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 TIME = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {

@@ -16,7 +16,7 @@ from typing import cast
 
 import pytest
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
+from tierlog.bench.harness.processes.kafka_peer import KAFKA_VERSION, kafka_jars
 from tierlog.clients.errors import ErrorCode, ProtocolError
 from tierlog.clients.protocol.api import APIS, SERVED, Api, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes

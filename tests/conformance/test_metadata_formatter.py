@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import run_tool
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tiering.tier_owner import OWNER_KEY
 
 from ..waiting import wait_until
@@ -42,7 +43,7 @@ LINE = re.compile(
 
 def objects(node: TierlogNode) -> list[Path]:
     """All of the tier's but the mark of its owner, which stays."""
-    paths = (node.directory / "remote").rglob("*")
+    paths = live_paths(node.directory / "remote", "**/*")
     return [path for path in paths if path.is_file() and path.name != OWNER_KEY]
 
 

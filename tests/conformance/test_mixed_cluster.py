@@ -12,9 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import METADATA_LOG, Cluster, ClusterNode, Kind, Lead, combined
-from tierlog.bench.cluster_log import committed, metadata_bytes
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.cluster import (
+    METADATA_LOG,
+    Cluster,
+    ClusterNode,
+    Kind,
+    Lead,
+    combined,
+)
+from tierlog.bench.harness.processes.cluster_log import committed, metadata_bytes
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.clients.record.batch import batches
 
 from ..waiting import wait_until

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.clients.runtime.environment import SystemEnvironment
 
@@ -127,8 +127,8 @@ class MixedQuorum:
         )
         async with asyncio.timeout(60):
             while topic.encode() not in self.ours.bytes_on_disk():
-                self.ours.told.moved.clear()
-                await self.ours.told.moved.wait()
+                self.ours.notifications.moved.clear()
+                await self.ours.notifications.moved.wait()
         await self.ours.until_committed(self.ours.records_on_disk()[-1][0])
 
     async def hold_the_same(self) -> None:
@@ -146,39 +146,34 @@ async def described(node: KafkaVoter, how: str) -> str:
     return (await asyncio.to_thread(run_tool, *tool)).stdout
 
 
-def test_our_voter_follows_votes_and_leads_among_kafkas(tmp_path: Path) -> None:
-    async def story() -> None:
-        quorum = MixedQuorum(tmp_path)
-        try:
-            await quorum.start()
-            first = await quorum.kafka_leads()
-            await quorum.create("of-all-three", quorum.kafka[first])
-            await quorum.hold_the_same()
+async def test_our_voter_follows_votes_and_leads_among_kafkas(tmp_path: Path) -> None:
+    quorum = MixedQuorum(tmp_path)
+    try:
+        await quorum.start()
+        first = await quorum.kafka_leads()
+        await quorum.create("of-all-three", quorum.kafka[first])
+        await quorum.hold_the_same()
 
-            replicas = await described(quorum.kafka[first], "--replication")
-            rows = [row.split() for row in replicas.splitlines()]
-            assert [row[-1] for row in rows if row and row[0] == str(OURS)] == ["Follower"], (
-                replicas
-            )
-            status = await described(quorum.kafka[first], "--status")
-            (voters,) = (row for row in status.splitlines() if row.startswith("CurrentVoters"))
-            assert f'"id": {OURS}' in voters
+        replicas = await described(quorum.kafka[first], "--replication")
+        rows = [row.split() for row in replicas.splitlines()]
+        assert [row[-1] for row in rows if row and row[0] == str(OURS)] == ["Follower"], replicas
+        status = await described(quorum.kafka[first], "--status")
+        (voters,) = (row for row in status.splitlines() if row.startswith("CurrentVoters"))
+        assert f'"id": {OURS}' in voters
 
-            # Without our vote there is no other leader now.
-            epoch = quorum.ours.quorum.epoch
-            await asyncio.to_thread(quorum.kafka[first].kill)
-            second = await quorum.kafka_leads(not_in_epoch=epoch)
-            assert second != first
-            await quorum.create("of-two", quorum.kafka[second])
+        # Without our vote there is no other leader now.
+        epoch = quorum.ours.quorum.epoch
+        await asyncio.to_thread(quorum.kafka[first].kill)
+        second = await quorum.kafka_leads(not_in_epoch=epoch)
+        assert second != first
+        await quorum.create("of-two", quorum.kafka[second])
 
-            # Without our fetches nothing would be committed, and our log survives our death.
-            await quorum.restart_ours()
-            await quorum.create("after-our-death", quorum.kafka[second])
-            await asyncio.to_thread(quorum.kafka[first].start)
-            await quorum.create("of-all-three-again", quorum.kafka[first])
-            await quorum.hold_the_same()
-            assert not quorum.ours.told.failures
-        finally:
-            await quorum.stop()
-
-    asyncio.run(story())
+        # Without our fetches nothing would be committed, and our log survives our death.
+        await quorum.restart_ours()
+        await quorum.create("after-our-death", quorum.kafka[second])
+        await asyncio.to_thread(quorum.kafka[first].start)
+        await quorum.create("of-all-three-again", quorum.kafka[first])
+        await quorum.hold_the_same()
+        assert not quorum.ours.notifications.failures
+    finally:
+        await quorum.stop()

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.bench.cluster import Cluster, ClusterNode, Kind, combined
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode, Kind, combined
 from tierlog.coordinator.offsets_topic import partition_for
 
 from ..waiting import wait_until

@@ -198,7 +198,7 @@ def test_a_topic_is_not_created_in_passing_above_the_quota(ports: tuple[int, int
                 assert answer.throttle_time_ms == 0
 
 
-def test_the_debt_is_gone_after_the_time_that_was_told(ports: tuple[int, int]) -> None:
+def test_the_debt_is_gone_after_the_throttle_time(ports: tuple[int, int]) -> None:
     with limited(ports, 20.0, ENTITIES[2]) as pair:
         pair.alike(creation(220 + 20 * DEBT_S, "debt"), 7)
         with SideBySide(*ports) as both:

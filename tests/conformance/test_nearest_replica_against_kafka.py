@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tierlog.bench.cluster import Cluster, Kind, separate
-from tierlog.bench.kafka_peer import run_tool
-from tierlog.bench.probe import free_port
-from tierlog.bench.wire import Wire, topic_id
+from tierlog.bench.harness.processes.cluster import Cluster, Kind, separate
+from tierlog.bench.harness.processes.kafka_peer import run_tool
+from tierlog.bench.harness.requests.probe import free_port
+from tierlog.bench.harness.requests.wire import Wire, topic_id
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.producer.producer import Producer

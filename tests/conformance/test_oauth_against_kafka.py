@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.codec import decode
 from tierlog.clients.protocol.header import RequestHeader, decode_response_header
@@ -235,7 +235,7 @@ def test_what_differs_on_purpose(both: Both) -> None:
     assert "invalid_token" in answers(both.ours[UNSECURED], odd)[0]
 
 
-def told_to_librdkafka(port: int, token: str) -> str:
+def error_of_librdkafka(port: int, token: str) -> str:
     def same(_: str) -> tuple[str, float]:
         return token, time.time() + 600
 
@@ -248,7 +248,7 @@ def told_to_librdkafka(port: int, token: str) -> str:
     return without_port(refusal(settings).str(), port)
 
 
-def told_to_java(port: int, folder: Path) -> str:
+def error_of_java(port: int, folder: Path) -> str:
     path = folder / f"{port}.properties"
     path.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
@@ -272,9 +272,9 @@ def test_clients_show_the_same_error(both: Both, tmp_path: Path) -> None:
         (SIGNED, unsecured(claims(now)), "invalid_token"),
         (UNSECURED, unsecured(claims(now, scope=["read"])), "insufficient_scope"),
     ):
-        ours = told_to_librdkafka(both.ours[listener], token)
-        assert ours == told_to_librdkafka(both.kafkas[listener], token)
+        ours = error_of_librdkafka(both.ours[listener], token)
+        assert ours == error_of_librdkafka(both.kafkas[listener], token)
         assert said in ours
-    ours = told_to_java(both.ours[UNSECURED], tmp_path)
-    assert ours == told_to_java(both.kafkas[UNSECURED], tmp_path)
+    ours = error_of_java(both.ours[UNSECURED], tmp_path)
+    assert ours == error_of_java(both.kafkas[UNSECURED], tmp_path)
     assert "insufficient_scope" in ours

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.api import ApiKey
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker_process import BrokerThread
 from ..security.access_cases import (
@@ -131,12 +131,12 @@ def test_names_that_no_topic_can_have_are_denied_alike(tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
     hosts = {f"127.0.1.{number}": covered for number, covered in enumerate(ENTRIES, 1)}
     with (
-        KafkaNode(tmp_path / "kafka", properties=NODE, heap="512m") as kafka_node,
+        kafka_node(tmp_path / "kafka", properties=NODE) as their_node,
         BrokerThread(tmp_path / "ours", NODE) as our_node,
         ExitStack() as stack,
     ):
         made = entries(hosts)
-        kafka = Cluster(kafka_node.port, hosts, made, stack)
+        kafka = Cluster(their_node.port, hosts, made, stack)
         ours = Cluster(our_node.port, hosts, made, stack)
         cases = [*CASES, *_of_group_that_is_there()]
         found = [line for each in cases for line in offences(kafka, ours, hosts, each)]

@@ -47,28 +47,31 @@ from tierlog.clients.protocol.messages.produce import (
 from tierlog.clients.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.tests.recordings.printed_lines import kafkas_now_ms
 
 from ..broker_process import RawClient
 from .side_by_side import Plain, SideBySide, at, both_brokers
 from .topic_requests import creation, wait_for_leader
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
-NOW_MS = SystemEnvironment().wall_clock_ms()
 TOPICS = {"grown": 5, "known": 2, "other": 3}
 
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    with both_brokers(tmp_path_factory.mktemp("side_by_side")) as both_ports:
+    limit = {"max.request.partition.size.limit": "7"}
+    with both_brokers(tmp_path_factory.mktemp("side_by_side"), limit) as both_ports:
         with SideBySide(*both_ports) as both:
             for name, partitions in TOPICS.items():
                 both.same(creation(name, partitions), 7)
             both.same(creation("compacted", cleanup_policy="compact"), 7)
-            for client in (both.kafka, both.ours):
+            # A producer that has been silent since 2023 would be forgotten.
+            now_ms = SystemEnvironment().wall_clock_ms()
+            for client, time_ms in ((both.kafka, kafkas_now_ms()), (both.ours, now_ms)):
                 for name in (*TOPICS, "compacted"):
                     wait_for_leader(client, name)
-                produce(client)
+                produce(client, time_ms)
         yield both_ports
 
 
@@ -78,12 +81,11 @@ def brokers(ports: tuple[int, int]) -> Iterator[SideBySide]:
         yield both
 
 
-def produce(client: RawClient) -> None:
+def produce(client: RawClient, time_ms: int) -> None:
     """Ten records from an idempotent producer into `known-0`."""
     builder = RecordBatchBuilder(producer_id=5, producer_epoch=3, base_sequence=0)
     for offset in range(10):
-        # A producer that has been silent since 2023 would be forgotten.
-        builder.append(NOW_MS + offset, b"key", b"value")
+        builder.append(time_ms + offset, b"key", b"value")
     data = PartitionProduceData(index=0, records=builder.build())
     request = ProduceRequest(
         acks=-1,
@@ -213,7 +215,8 @@ def test_describing_producers(brokers: SideBySide) -> None:
             for name, partitions in asked.items()
         ]
     )
-    answer = brokers.same(request, 0, ignoring=frozenset({"error_message"}))
+    unlike = frozenset({"error_message", "last_timestamp"})
+    answer = brokers.same(request, 0, ignoring=unlike)
     producer = at(answer, "topics", 0, "partitions", 0, "active_producers", 0)
     assert at(producer, "producer_id") == 5
     assert at(producer, "last_sequence") == 9
@@ -277,6 +280,19 @@ def test_reassigning_partitions(
     brokers: SideBySide, version: int, asked: AlterPartitionReassignmentsRequest, error: int
 ) -> None:
     answer = brokers.same(asked, version)
+    assert at(answer, "responses", 0, "partitions", 0, "error_code") == error
+
+
+@pytest.mark.parametrize(
+    ("replicas", "error"), [([1], 0), ([], 39), ([2], 39), ([1, 2], 39), ([1, 1], 39), (None, 85)]
+)
+def test_reassigning_without_another_replication_factor(
+    brokers: SideBySide, replicas: list[int] | None, error: int
+) -> None:
+    asked = moving(0, replicas)
+    asked.allow_replication_factor_change = False
+    answer = brokers.same(asked, 1)
+    assert at(answer, "allow_replication_factor_change") is False
     assert at(answer, "responses", 0, "partitions", 0, "error_code") == error
 
 

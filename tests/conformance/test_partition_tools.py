@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 from .many_tools import ManyTools, Said
 
@@ -106,20 +106,20 @@ def test_topics_are_described_through_filters(node: Asked, filter_: str, shown: 
         ("earliest-pending-upload", None),
     ],
 )
-def test_offsets_of_every_kind_are_told(node: Asked, when: str, offset: int | None) -> None:
-    told = tool(node, "kafka-get-offsets", "--topic", "known", "--time", when).out
-    by_partition = [int(line.rpartition(":")[2]) for line in told.splitlines()]
+def test_offsets_of_every_kind_are_shown(node: Asked, when: str, offset: int | None) -> None:
+    output = tool(node, "kafka-get-offsets", "--topic", "known", "--time", when).out
+    by_partition = [int(line.rpartition(":")[2]) for line in output.splitlines()]
     assert max(by_partition, default=None) == offset
 
 
-def test_the_offset_of_the_largest_timestamp_is_told(node: Asked) -> None:
-    told = tool(node, "kafka-get-offsets", "--topic", "known", "--time", "max-timestamp").out
-    assert re.fullmatch(r"known:\d:[0-8]\n", told)
+def test_the_offset_of_the_largest_timestamp_is_shown(node: Asked) -> None:
+    output = tool(node, "kafka-get-offsets", "--topic", "known", "--time", "max-timestamp").out
+    assert re.fullmatch(r"known:\d:[0-8]\n", output)
 
 
 def test_directories_show_their_logs_and_sizes(node: Asked) -> None:
-    told = tool(node, "kafka-log-dirs", "--describe", "--topic-list", "known").out
-    (broker,) = json.loads(told.splitlines()[-1])["brokers"]
+    output = tool(node, "kafka-log-dirs", "--describe", "--topic-list", "known").out
+    (broker,) = json.loads(output.splitlines()[-1])["brokers"]
     logs = {
         each["partition"]: (
             each["size"] > 0,
@@ -177,20 +177,20 @@ def test_partitions_are_reassigned_to_where_they_are(node: Asked, tmp_path: Path
 
 
 def test_producers_are_described(node: Asked) -> None:
-    told = [
+    outputs = [
         tool(node, "kafka-transactions", "describe-producers", "--topic", "known", *partition)
         for partition in (("--partition", "0"), ("--partition", "1"), ("--partition", "2"))
     ]
     # The console producer is idempotent, and all of its records have one key.
-    assert sorted(len(each.out.splitlines()) for each in told) == [1, 1, 2]
+    assert sorted(len(each.out.splitlines()) for each in outputs) == [1, 1, 2]
 
 
-def test_the_cluster_and_its_versions_are_told(node: Asked) -> None:
+def test_the_cluster_and_its_versions_are_shown(node: Asked) -> None:
     versions = tool(node, "kafka-broker-api-versions").out
     assert "DescribeTopicPartitions(75): 0 [usable: 0]" in versions
     assert "ShareFetch(78): UNSUPPORTED" in versions
-    told = tool(node, "kafka-cluster", "cluster-id").out
-    assert re.fullmatch(r"Cluster ID: \S{22}\n", told)
+    output = tool(node, "kafka-cluster", "cluster-id").out
+    assert re.fullmatch(r"Cluster ID: \S{22}\n", output)
     listed = tool(node, "kafka-cluster", "list-endpoints").out
     assert re.search(rf"1 +127\.0\.0\.1 +{node.port} +null +unfenced +broker", listed)
     unknown = tool(node, "kafka-cluster", "unregister", "--id", "77", check=False)
@@ -203,8 +203,8 @@ def test_records_are_deleted(node: Asked, tmp_path: Path) -> None:
     file = tmp_path / "deletions.json"
     deletion = {"topic": "emptied", "partition": 0, "offset": 2}
     file.write_text(json.dumps({"version": 1, "partitions": [deletion]}))
-    told = tool(node, "kafka-delete-records", "--offset-json-file", str(file)).out
-    assert "partition: emptied-0\tlow_watermark: 2" in told
+    output = tool(node, "kafka-delete-records", "--offset-json-file", str(file)).out
+    assert "partition: emptied-0\tlow_watermark: 2" in output
     reading = ("--topic", "emptied", "--from-beginning", "--max-messages", "1")
     assert tool(node, "kafka-console-consumer", *reading).out == "three\n"
     topics(node, "--delete", "--topic", "emptied")

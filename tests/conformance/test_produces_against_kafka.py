@@ -38,7 +38,7 @@ from .topic_requests import (
     wait_for_leader,
 )
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.clients.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -25,7 +25,7 @@ from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .side_by_side import SideBySide, both_brokers
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 PRODUCE, CONSUME, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 Entity = list[tuple[str, str | None]]
@@ -127,9 +127,10 @@ def test_quotas_are_altered_and_found_as_in_kafka(both: SideBySide) -> None:
             ]
             wanted = DescribeClientQuotasRequest(components=components, strict=strict)
             # Kafka's broker hears of them a little later than its controller answers.
-            wait_until(partial(are_alike, both, wanted), 5, str(found(both, wanted)))
+            wait_until(partial(are_alike, both, wanted), 60, str(found(both, wanted)))
 
 
+@pytest.mark.requires("java", "mvn")
 def test_kafka_configs_sets_and_shows_quotas_that_outlive_a_restart(tmp_path: Path) -> None:
     settings = {"remote.log.storage.system.enable": "false"}
 

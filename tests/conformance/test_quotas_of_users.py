@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
 from tierlog.clients.protocol.messages.alter_client_quotas import (

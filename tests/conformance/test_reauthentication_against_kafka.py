@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.broker.network.listener_oracle import Sequence, error_of
 from tierlog.tests.broker.socket_peers import Peer, frame
 from tierlog.tests.broker_process import BrokerThread

@@ -90,9 +90,9 @@ def in_their_words(batch: RecordBatch) -> dict[str, object]:
         "base_offset last_offset partition_leader_epoch timestamp_type max_timestamp producer_id "
         "producer_epoch base_sequence last_sequence is_transactional is_control"
     )
-    told = {name: getattr(batch, name) for name in names.split()}
-    told["compression"] = int(batch.compression_type)
-    told["records"] = [
+    fields = {name: getattr(batch, name) for name in names.split()}
+    fields["compression"] = int(batch.compression_type)
+    fields["records"] = [
         {
             "offset": record.offset,
             "timestamp": record.timestamp,
@@ -104,7 +104,7 @@ def in_their_words(batch: RecordBatch) -> dict[str, object]:
         }
         for record in batch.records()
     ]
-    return told
+    return fields
 
 
 def assert_understood(data: bytes, answer: Answer) -> None:

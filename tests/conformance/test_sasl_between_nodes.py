@@ -18,8 +18,8 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 
-from tierlog.bench.cluster import Cluster, ClusterNode, Kind, separate
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode, Kind, separate
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.network.channel import Channel
 from tierlog.clients.network.network import NetworkClient, NetworkConfig
 from tierlog.clients.network.security import ConnectionSecurity

@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, separate
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.cluster import Cluster, separate
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 
 from ..waiting import wait_until
 from .cluster_processes import ToolsOnClusters, both_clusters

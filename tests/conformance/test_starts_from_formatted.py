@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.cli.command_line import run
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.storage.directory.log_dir import LogDir

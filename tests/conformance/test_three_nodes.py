@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import combined
+from tierlog.bench.harness.processes.cluster import combined
 
 from ..waiting import wait_until
 from .cluster_processes import ToolsOnClusters, both_clusters

@@ -5,10 +5,10 @@ import pytest
 from tierlog.broker.config.config_values import TABLES
 from tierlog.broker.config.dynamic_config import DYNAMIC
 from tierlog.clients.config_def import ConfigDef
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.conformance.java_programs import answers_of
 from tierlog.tiering.config import BROKER_SETTINGS, METADATA_SETTINGS
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 OUR_OWN = {
     # Kafka has no remover of partitions (KAFKA-15313); KIP-405 names the first.
@@ -28,7 +28,7 @@ Row = tuple[str, str, str, str, bool]
 
 def kafkas(owner: str) -> dict[str, Row]:
     found: dict[str, Row] = {}
-    for line in run_java("TierConfigs.java", []):
+    for line in answers_of("TierConfigs.java", []):
         whose, name, kind, default, rule, dynamic = line.split("\t")
         if whose == owner:
             rule = "" if rule == "null" else rule

@@ -5,10 +5,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.metrics.metrics import Sample
 from tierlog.broker.metrics.prometheus import exposition
 
@@ -37,7 +37,7 @@ FIGURES = ("Count", "Value", "Mean", "Max", "byte-rate")
 """The attributes that hold a figure we keep; Kafka's moving averages and percentiles are not."""
 
 
-def tell_a_story(node: BrokerNode) -> None:
+def run_story(node: BrokerNode) -> None:
     """A topic that has gone to the tier, and somebody who has read it from there."""
     create(node.bootstrap, TOPIC, CONFIG)
     produce(node.bootstrap, TOPIC, Sending("one"), RECORDS)
@@ -75,12 +75,12 @@ def in_order(found: set[Series]) -> set[Series]:
 
 def test_every_remote_metric_of_kafka_is_ours(tmp_path: Path) -> None:
     with KafkaNode(tmp_path / "kafka", tiered=True, heap="512m", properties=OFTEN) as kafka:
-        tell_a_story(kafka)
+        run_story(kafka)
         theirs = in_order(kafkas_remote_metrics(kafka))
     port = free_port()
     stated = {**OFTEN, "tierlog.metrics.port": str(port)}
     with TierlogNode(tmp_path / "ours", properties=stated) as node:
-        tell_a_story(node)
+        run_story(node)
         ours = in_order(our_metrics(port))
     assert len(theirs) > 40
     assert theirs - ours == set()

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 from ..scenarios.tiering.one_broker import (
     EARLIEST,
@@ -56,7 +57,7 @@ class Beside(OneBroker):
     def observe(self, topic: str) -> Observed:
         return Observed(
             self.local_starts(topic),
-            sorted(int(path.name[:20]) for path in self._tier.rglob(f"{topic}-0-*/*.log")),
+            sorted(int(path.name[:20]) for path in live_paths(self._tier, f"**/{topic}-0-*/*.log")),
             [self.offset(topic, name) for name in NAMES],
             self.first_epoch(topic),
         )
@@ -200,7 +201,7 @@ def test_read_only_and_off_alike(twins: Twins) -> None:
 
 
 @pytest.mark.scenario("2.11")
-def test_a_new_leader_epoch_and_what_is_told_of_the_old(twins: Twins) -> None:
+def test_a_new_leader_epoch_and_the_end_of_the_old_one(twins: Twins) -> None:
     for broker in twins:
         broker.create("epochs")
         broker.produce("epochs", range(3))

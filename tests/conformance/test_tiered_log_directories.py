@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 from ..waiting import wait_until
 from .log_directory_plans import TOPIC, Plan, described, home, other, properties, tool
@@ -41,10 +41,10 @@ def node_at(directory: Path, kind: str) -> BrokerNode:
 def offsets(node: BrokerNode) -> dict[str, int]:
     """Where the log begins and ends, in both tiers."""
     asked = ("earliest", "earliest-local", "latest-tiered", "latest")
-    told = {
+    outputs = {
         when: tool(node, "kafka-get-offsets", "--topic", TOPIC, "--time", when) for when in asked
     }
-    return {when: int(answer.rpartition(":")[2]) for when, answer in told.items()}
+    return {when: int(answer.rpartition(":")[2]) for when, answer in outputs.items()}
 
 
 def is_local_part_small(node: BrokerNode) -> bool:

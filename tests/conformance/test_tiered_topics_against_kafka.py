@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker_process import BrokerProcess
 from .side_by_side import SideBySide, at, both_brokers
 from .topic_requests import creation, wait_for_leader
 
-pytestmark = [pytest.mark.requires("java", "mvn"), pytest.mark.scenario("7")]
+pytestmark = [pytest.mark.recorded, pytest.mark.scenario("7")]
 
 TOPIC, SET, DELETE, APPEND = 2, 0, 1, 2
 INVALID_CONFIG = 40
@@ -172,7 +172,7 @@ def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
     directory = tmp_path_factory.mktemp("tiered")
     for name in ("kafka", "ours"):
         (directory / name).mkdir()
-    kafka = KafkaNode(directory / "kafka", tiered=True, properties=DEFAULTS, heap="512m")
+    kafka = kafka_node(directory / "kafka", tiered=True, properties=DEFAULTS)
     with (
         kafka,
         BrokerProcess.on(directory / "ours", DEFAULTS) as ours,

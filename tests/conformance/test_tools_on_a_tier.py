@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
@@ -131,22 +131,22 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsOnBoth]:
         (str(FIRST_TIMESTAMP * 2), None, None),
     ],
 )
-def test_offsets_are_told(
+def test_offsets_are_shown(
     both: ToolsOnBoth, time: str, tiered: int | None, plain: int | None
 ) -> None:
     partitions = ("--topic-partitions", f"{TIERED}:0,{PLAIN}:0")
-    told = both.same("kafka-get-offsets", *partitions, "--time", time)
+    output = both.same("kafka-get-offsets", *partitions, "--time", time)
     expected = [f"{PLAIN}:0:{plain}"] if plain is not None else []
     expected += [f"{TIERED}:0:{tiered}"] if tiered is not None else []
-    assert told.splitlines() == expected
+    assert output.splitlines() == expected
 
 
 def test_what_the_tier_holds_is_read_with_keys_timestamps_and_offsets(both: ToolsOnBoth) -> None:
     shown = ("print.timestamp", "print.key", "print.offset", "print.partition")
     formatter = [word for each in shown for word in ("--formatter-property", f"{each}=true")]
     reading = ("--topic", TIERED, "--partition", "0", "--offset", "35", "--max-messages", "3")
-    told = both.same("kafka-console-consumer", *reading, *formatter)
-    assert told.splitlines()[:2] == [
+    output = both.same("kafka-console-consumer", *reading, *formatter)
+    assert output.splitlines()[:2] == [
         f"CreateTime:{FIRST_TIMESTAMP + 1_000 * n}\tPartition:0\tOffset:{n}\tkey\t{n:06}"
         for n in (35, 36)
     ]
@@ -156,8 +156,8 @@ def test_records_in_the_tier_are_deleted(both: ToolsOnBoth, tmp_path: Path) -> N
     file = tmp_path / "deletions.json"
     deletion = {"topic": TIERED, "partition": 0, "offset": 215}
     file.write_text(json.dumps({"version": 1, "partitions": [deletion]}))
-    told = both.same("kafka-delete-records", "--offset-json-file", str(file))
-    assert f"partition: {TIERED}-0\tlow_watermark: 215" in told
+    output = both.same("kafka-delete-records", "--offset-json-file", str(file))
+    assert f"partition: {TIERED}-0\tlow_watermark: 215" in output
     for time, offset in (("earliest", 215), ("earliest-local", 400), ("latest-tiered", 399)):
         arguments = ("--topic", TIERED, "--time", time)
         assert both.same("kafka-get-offsets", *arguments) == f"{TIERED}:0:{offset}\n"
@@ -172,6 +172,6 @@ def test_a_group_is_reset_into_the_tier(both: ToolsOnBoth) -> None:
         (("--to-latest",), END),
         (("--to-datetime", "2023-11-14T22:18:20.000"), 300),
     ):
-        told = both.same("kafka-consumer-groups", *reset, *way)
-        row = next(line for line in told.splitlines() if line.startswith("g "))
+        output = both.same("kafka-consumer-groups", *reset, *way)
+        row = next(line for line in output.splitlines() if line.startswith("g "))
         assert re.split(r" +", row.strip())[:4] == ["g", TIERED, "0", str(offset)]

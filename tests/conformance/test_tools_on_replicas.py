@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, separate
-from tierlog.bench.kafka_peer import TOOLS, java_command
+from tierlog.bench.harness.processes.cluster import Cluster, separate
+from tierlog.bench.harness.processes.kafka_peer import TOOLS, java_command
 from tierlog.clients.producer.producer import Producer
 
 from ..waiting import wait_until

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.protocol.api import ApiKey
 
 from ..broker_process import RawClient
@@ -67,14 +67,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsOnBoth]:
     untiered = SETTINGS | {"remote.log.storage.system.enable": "false"}
     ours = TierlogNode(tmp_path_factory.mktemp("ours"), properties=untiered)
     with kafka, ours, ManyTools() as tools:
-        told = ToolsOnBoth(tools, kafka, ours, MASKS)
+        both_nodes = ToolsOnBoth(tools, kafka, ours, MASKS)
         configs = ("--config", "retention.ms=86400000", "--config", "max.message.bytes=2000000")
         creating = ("--create", "--topic", KNOWN, "--partitions", "2", *configs)
-        assert told.same("kafka-topics", *creating) == f"Created topic {KNOWN}.\n"
-        assert told.same("kafka-topics", "--create", "--topic", OTHER).startswith("Created")
-        wait_for_leaders(told, KNOWN, 2)
-        wait_for_leaders(told, OTHER, 1)
-        yield told
+        assert both_nodes.same("kafka-topics", *creating) == f"Created topic {KNOWN}.\n"
+        assert both_nodes.same("kafka-topics", "--create", "--topic", OTHER).startswith("Created")
+        wait_for_leaders(both_nodes, KNOWN, 2)
+        wait_for_leaders(both_nodes, OTHER, 1)
+        yield both_nodes
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +131,15 @@ def test_the_console_consumer_prints_all_that_a_record_has(filled: ToolsOnBoth) 
     properties = [f"print.{name}=true" for name in shown]
     properties += ["null.literal=NOTHING", "key.separator=|"]
     formatter = [word for each in properties for word in ("--formatter-property", each)]
-    told = filled.same("kafka-console-consumer", *READ_KNOWN, *formatter)
+    output = filled.same("kafka-console-consumer", *READ_KNOWN, *formatter)
     start = "CreateTime:THEN|Partition:0|Offset:{}|Epoch:{}|"
     ends = ("h:1,i:2|k|v", "NO_HEADERS|b|no headers", "h:1|k|NOTHING", "h:2|k|last")
-    lines = [line for line in told.splitlines() if line.startswith("CreateTime")]
+    lines = [line for line in output.splitlines() if line.startswith("CreateTime")]
     assert [line.rpartition("Epoch:")[2].partition("|")[2] for line in lines] == list(ends)
     assert lines[2].startswith(start.format(2, lines[2].split("Epoch:")[1].split("|")[0]))
 
 
-def test_the_console_consumer_starts_where_it_is_told(filled: ToolsOnBoth) -> None:
+def test_the_console_consumer_starts_at_the_stated_offset(filled: ToolsOnBoth) -> None:
     reading = (
         "--topic",
         KNOWN,
@@ -184,7 +184,7 @@ def test_the_console_consumers_other_options(filled: ToolsOnBoth, options: tuple
         ("9900000000000", [], []),
     ],
 )
-def test_offsets_are_told(
+def test_offsets_are_shown(
     filled: ToolsOnBoth, time: str, known: list[str], other: list[str]
 ) -> None:
     asked = ("--topic-partitions", f"{KNOWN},{OTHER}", "--time", time)
@@ -192,7 +192,7 @@ def test_offsets_are_told(
     assert filled.same("kafka-get-offsets", *asked).splitlines() == expected
 
 
-def test_offsets_are_told_of_some_partitions(filled: ToolsOnBoth) -> None:
+def test_offsets_of_some_partitions_are_shown(filled: ToolsOnBoth) -> None:
     some = ("--topic-partitions", f"{KNOWN}:1-,{OTHER}:-1")
     assert filled.same("kafka-get-offsets", *some).split() == [f"{KNOWN}:1:0", f"{OTHER}:0:3"]
     one = ("--topic", "k.*n", "--partitions", "0", "--exclude-internal-topics")
@@ -330,7 +330,7 @@ def test_a_reassignment_from_plan_to_end(filled: ToolsOnBoth, tmp_path: Path) ->
 # -- The cluster ------------------------------------------------------------------------------
 
 
-def test_features_are_told_and_changed(both: ToolsOnBoth) -> None:
+def test_features_are_shown_and_changed(both: ToolsOnBoth) -> None:
     tool = "kafka-features"
     kafka, ours = (
         {columns(line)[1]: columns(line)[2:8] for line in said.out.splitlines()}
@@ -379,7 +379,7 @@ def test_the_quorum_is_described(both: ToolsOnBoth) -> None:
         assert (our_rows[1][0], our_rows[1][-1]) == (kafka_rows[1][0], kafka_rows[1][-1])
 
 
-def test_the_cluster_and_what_it_serves_are_told(both: ToolsOnBoth) -> None:
+def test_the_cluster_and_what_it_serves_are_shown(both: ToolsOnBoth) -> None:
     assert both.same("kafka-cluster", "cluster-id") == "Cluster ID: AN-ID\n"
     assert "unfenced" in both.same("kafka-cluster", "list-endpoints")
     assert "77 is not" in both.same("kafka-cluster", "unregister", "--id", "77")
@@ -431,5 +431,5 @@ def test_records_are_deleted(filled: ToolsOnBoth, tmp_path: Path) -> None:
     file.write_text(json.dumps({"version": 1, "partitions": [deletion]}))
     deleted = filled.same("kafka-delete-records", "--offset-json-file", str(file))
     assert f"partition: {OTHER}-0\tlow_watermark: 2" in deleted
-    told = filled.same("kafka-get-offsets", "--topic", OTHER, "--time", "earliest")
-    assert told == f"{OTHER}:0:2\n"
+    output = filled.same("kafka-get-offsets", "--topic", OTHER, "--time", "earliest")
+    assert output == f"{OTHER}:0:2\n"

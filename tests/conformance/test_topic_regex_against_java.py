@@ -9,9 +9,9 @@ from tierlog.clients.errors import KafkaError
 from tierlog.clients.patterns.characters import CATEGORIES
 from tierlog.clients.patterns.scripts import SCRIPTS
 from tierlog.coordinator.consumer.topic_regex import compile_regex
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.conformance.java_programs import answers_of
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 NAMES = ("abc", "ABC", "a", "aa", "orders.eu-1", "orders_us", "x-1.2", "_-_", "a.b", "b", "word")
 PATTERNS = [
@@ -121,7 +121,7 @@ def test_a_pattern_means_what_it_means_to_kafka_and_is_refused_in_its_words() ->
     lines = ["\t".join([json.dumps(pattern), *NAMES]) for pattern in patterns]
     differing = {
         pattern: (found, expected)
-        for pattern, expected in zip(patterns, run_java("TopicRegex.java", lines), strict=True)
+        for pattern, expected in zip(patterns, answers_of("TopicRegex.java", lines), strict=True)
         if (found := ours(pattern)) != expected
     }
     assert differing == {}
@@ -131,13 +131,13 @@ def test_every_script_and_category_that_kafka_knows_is_known() -> None:
     names = sorted({*SCRIPTS, *CATEGORIES, "Any", "Klingon", "Cn", "^Lu", "", "greek", "LC"})
     patterns = [rf"\p{{{name}}}" for name in names]
     lines = ["\t".join([json.dumps(pattern), *NAMES]) for pattern in patterns]
-    assert [ours(pattern) for pattern in patterns] == run_java("TopicRegex.java", lines)
+    assert [ours(pattern) for pattern in patterns] == answers_of("TopicRegex.java", lines)
 
 
 def test_only_the_size_of_a_pattern_is_bounded_otherwise() -> None:
     """See docs/decisions/005."""
     patterns = ["(a{100}){100}", "(a{1000}){100}", "(" * 1001 + ")" * 1001]
     lines = [json.dumps(pattern) + "\ta" for pattern in patterns]
-    answers = run_java("TopicRegex.java", lines)
+    answers = answers_of("TopicRegex.java", lines)
     assert [line.startswith("bad") for line in answers] == [False, False, False]
     assert [ours(pattern).startswith("bad") for pattern in patterns] == [False, True, True]

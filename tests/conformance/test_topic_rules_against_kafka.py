@@ -103,7 +103,7 @@ def earliest(client: RawClient, topic: str) -> int:
     return client.ask(request, 5, ListOffsetsResponse).topics[0].partitions[0].offset
 
 
-def told(batch: RecordBatch, *, with_times: bool = True) -> list[object]:
+def facts_of(batch: RecordBatch, *, with_times: bool = True) -> list[object]:
     """What a batch says, whatever its codec made of the bytes."""
     return [
         batch.base_offset,
@@ -132,7 +132,7 @@ def test_every_codec_becomes_every_other(both: SideBySide) -> None:
         assert put(both, f"to-{target}", batch) == [0, 0]
     for target in TARGETS:
         kafka, ours = (
-            [told(batch) for batch in stored(client, f"to-{target}")]
+            [facts_of(batch) for batch in stored(client, f"to-{target}")]
             for client in (both.kafka, both.ours)
         )
         assert ours == kafka
@@ -148,7 +148,7 @@ def test_whose_clock_stamps_records(both: SideBySide, kind: str, codec: Compress
     assert put(both, topic, batch) == [0, 0]
     each = [stored(client, topic) for client in (both.kafka, both.ours)]
     stamps = kind == "LogAppendTime"
-    kafka, ours = ([told(batch, with_times=not stamps) for batch in found] for found in each)
+    kafka, ours = ([facts_of(batch, with_times=not stamps) for batch in found] for found in each)
     assert ours == kafka
     for found in each:
         (only,) = found

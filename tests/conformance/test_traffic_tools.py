@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -61,15 +61,15 @@ def test_the_measuring_tools_count_every_record(server: tuple[str, str]) -> None
 
 def test_the_latency_tool_gets_every_record_back(server: tuple[str, str]) -> None:
     measuring = ("--topic", "there-and-back", "--num-records", "300", "--record-size", "50")
-    told = run_tool("kafka-e2e-latency", *server, *measuring, "--producer-acks", "all").stdout
-    assert re.search(r"Avg latency: \d+\.\d+ ms\n", told)
-    assert re.search(r"Percentiles: 50th = \d+, 99th = \d+, 99\.9th = \d+", told)
+    output = run_tool("kafka-e2e-latency", *server, *measuring, "--producer-acks", "all").stdout
+    assert re.search(r"Avg latency: \d+\.\d+ ms\n", output)
+    assert re.search(r"Percentiles: 50th = \d+, 99th = \d+, 99\.9th = \d+", output)
     # The tool itself compares each record that it reads with the one that it wrote.
     ends = run_tool("kafka-get-offsets", *server, "--topic", "there-and-back").stdout
     assert ends == "there-and-back:0:300\n"
 
 
-def test_the_console_consumer_shows_what_the_console_producer_was_told(
+def test_the_console_consumer_shows_the_input_of_the_console_producer(
     server: tuple[str, str],
 ) -> None:
     shown = ("print.key", "print.headers", "print.partition", "print.offset")

@@ -16,9 +16,9 @@ from tierlog.coordinator.transaction.transaction_records import (
     transaction_tombstone,
 )
 from tierlog.coordinator.transaction.transaction_state import TransactionState
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.conformance.java_programs import answers_of
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 PROGRAM = "TransactionRecords.java"
 WRITTEN_STATES = [state for state in TransactionState if state is not TransactionState.DEAD]
@@ -81,7 +81,7 @@ def test_states_are_written_byte_for_byte_as_kafka_writes_them(version: int) -> 
     lines = ["\t".join(["write", *fields(state), str(version)]) for state in known]
     records = [transaction_record(state, version) for state in known]
     ours = [f"{key.hex()}\t{(value or b'').hex()}" for key, value in records]
-    assert ours == run_java(PROGRAM, lines)
+    assert ours == answers_of(PROGRAM, lines)
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -93,8 +93,8 @@ def test_kafka_and_we_read_what_either_wrote(version: int) -> None:
     ]
     ours = [transaction_record(state, version) for state in states]
     asked = [f"read\t{key.hex()}\t{(value or b'').hex()}" for key, value in ours]
-    assert run_java(PROGRAM, asked) == ["\t".join(fields(state)) for state in states]
-    written = run_java(
+    assert answers_of(PROGRAM, asked) == ["\t".join(fields(state)) for state in states]
+    written = answers_of(
         PROGRAM, ["\t".join(["write", *fields(state), str(version)]) for state in states]
     )
     for state, line in zip(states, written, strict=True):
@@ -104,4 +104,4 @@ def test_kafka_and_we_read_what_either_wrote(version: int) -> None:
 
 def test_kafka_reads_our_tombstones() -> None:
     key, _ = transaction_tombstone("gone")
-    assert run_java(PROGRAM, [f"read\t{key.hex()}\t"]) == ["TxnTombstone[transactionId=gone]"]
+    assert answers_of(PROGRAM, [f"read\t{key.hex()}\t"]) == ["TxnTombstone[transactionId=gone]"]

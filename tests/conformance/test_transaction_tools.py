@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.produce import (
     PartitionProduceData,

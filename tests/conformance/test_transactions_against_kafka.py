@@ -7,6 +7,15 @@ from itertools import count
 import pytest
 
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from tierlog.clients.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from tierlog.clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -25,11 +34,12 @@ from tierlog.clients.protocol.schema import Message
 
 from ..broker_process import RawClient
 from ..waiting import wait_until
-from .transaction_twins import TransactionTwins, error_of
+from .side_by_side import OUR_OWN, Plain, plain
+from .transaction_twins import IDS, TransactionTwins, error_of
 from .twin_brokers import twin_brokers
-from .twins import TOPIC, Ask, topic_ids
+from .twins import TOPIC, Ask, Side, topic_ids
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = pytest.mark.recorded
 
 E = ErrorCode
 _NAMES = count()
@@ -323,3 +333,95 @@ def test_transactions_are_listed(twins: TransactionTwins, version: int) -> None:
         twins.both(always(request), version)
     twins.end(5, commit=False)
     twins.settle()
+
+
+def described(transactional_ids: list[str], side: Side) -> list[Plain]:
+    """Transactions as one side describes them, with ids and times only as set or not."""
+    request = DescribeTransactionsRequest(transactional_ids=transactional_ids)
+    answer = side.client.ask(request, 0, DescribeTransactionsResponse)
+    return [
+        [
+            side.named(plain(each, OUR_OWN | IDS)),
+            each.producer_id >= 0,
+            each.transaction_start_time_ms > 0,
+        ]
+        for each in answer.transaction_states
+    ]
+
+
+def test_transactions_are_described_in_each_state(twins: TransactionTwins) -> None:
+    own = twins.transactional_id
+
+    def describe() -> None:
+        kafka, ours = (described(["nobody", own, "", own], side) for side in twins.sides)
+        assert ours == kafka
+
+    describe()
+    twins.init()
+    describe()
+    twins.produce(12, 0)
+    twins.produce(12, 0, partition=1)
+    describe()
+    twins.end(5, commit=True)
+    assert twins.settle() == "CompleteCommit"
+    describe()
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_half_an_identity_is_refused(twins: TransactionTwins, version: int) -> None:
+    for transactional_id in (twins.transactional_id, None):
+        for producer_id, epoch in ((7, -1), (-1, 7)):
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=60_000,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+            )
+            # Without `ignoring`: a refusal has no id.
+            assert error_of(twins.same(always(request), version)) is E.INVALID_REQUEST
+        request.producer_id = request.producer_epoch = 7
+        twins.both(always(request), version)
+
+
+def producers_of(twins: TransactionTwins, side: Side, *producer_ids: int) -> list[Plain]:
+    """What the partitions of the topic know of these producers."""
+    topics = [TopicRequest(name=TOPIC, partition_indexes=[0, 1])]
+    answer = side.client.ask(DescribeProducersRequest(topics=topics), 0, DescribeProducersResponse)
+    return [
+        [
+            plain(each, OUR_OWN | {"producer_id", "last_timestamp"}),
+            each.last_timestamp == twins.clock,
+        ]
+        for partition in answer.topics[0].partitions
+        for producer_id in producer_ids
+        for each in partition.active_producers
+        if each.producer_id == producer_id
+    ]
+
+
+def test_producers_are_described_with_their_transactions(twins: TransactionTwins) -> None:
+    by_hand = 1_000_000
+
+    def describe(expected: int) -> None:
+        kafka, ours = (
+            producers_of(twins, side, twins.identity(side)[0], by_hand) for side in twins.sides
+        )
+        assert ours == kafka
+        assert len(kafka) == expected
+
+    twins.init()
+    describe(0)
+    twins.produce(12, 0)
+    twins.produce(12, 2)
+    twins.produce(12, 0, partition=1)
+    describe(2)
+    twins.end(5, commit=False)
+    twins.settle()
+    describe(2)
+    twins.bumped()
+    twins.produce(12, 0)
+    describe(2)
+    twins.end(5, commit=True)
+    twins.settle()
+    twins.write_markers(1, commit=False, producer_id=by_hand, producer_epoch=4, coordinator_epoch=3)
+    describe(3)

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.clients.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tierlog.tests.recordings.kafka_node import kafka_node
 
 from ..broker_process import BrokerProcess, RawClient
 from ..waiting import wait_until
@@ -32,7 +32,7 @@ def twin_brokers(
 ) -> Generator[tuple[int, int]]:
     """Their ports, Kafka's first; both coordinate groups, and neither has any yet."""
     properties = {**_SETTINGS, **settings}
-    kafka = KafkaNode(directories.mktemp("kafka"), properties=properties, heap="512m")
+    kafka = kafka_node(directories.mktemp("kafka"), properties=properties)
     with kafka, BrokerProcess.on(directories.mktemp("ours"), properties) as ours:
         for port in (kafka.port, ours.port):
             prepare(port)

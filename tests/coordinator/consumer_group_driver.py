@@ -148,13 +148,13 @@ class ConsumerGroupDriver:
     def join(
         self, name: str, topics: Sequence[str] | None = ("red",), regex: str | None = None
     ) -> HeartbeatAnswer:
-        return self._told(self.send(self.joining(name, topics, regex)))
+        return self._last_answers(self.send(self.joining(name, topics, regex)))
 
     def join_static(
         self, instance_id: str, member_id: str, topics: Sequence[str] = ("red",)
     ) -> HeartbeatAnswer:
         request = self.joining(member_id, topics)._replace(instance_id=instance_id)
-        return self._told(self.send(request))
+        return self._last_answers(self.send(request))
 
     def living(self, name: str) -> ConsumerHeartbeat:
         """What a member says while nothing of it changes: what it owns."""
@@ -171,7 +171,7 @@ class ConsumerGroupDriver:
 
     def beat(self, name: str, **changes: object) -> HeartbeatAnswer:
         """A heartbeat that says what the member has, and what else it is told to say."""
-        return self._told(self.send(self.living(name)._replace(**changes)))  # type: ignore[arg-type]  # plain fields
+        return self._last_answers(self.send(self.living(name)._replace(**changes)))  # type: ignore[arg-type]  # plain fields
 
     def leave(self, name: str, epoch: int = -1) -> HeartbeatAnswer:
         answer = self.send(self.living(name)._replace(member_epoch=epoch, owned=None))
@@ -185,7 +185,7 @@ class ConsumerGroupDriver:
             for name in names:
                 self.beat(name)
 
-    def _told(self, answer: HeartbeatAnswer) -> HeartbeatAnswer:
+    def _last_answers(self, answer: HeartbeatAnswer) -> HeartbeatAnswer:
         self.epochs[answer.member_id] = answer.member_epoch
         if answer.assigned is not None:
             self.owned[answer.member_id] = frozenset(answer.assigned)
@@ -272,7 +272,7 @@ class ConsumerGroupDriver:
         """Who holds which partition; nobody else may."""
         holders: dict[Partition, str] = {}
         for member_id, member in self.group.members.items():
-            for partition in (*member.held.assigned, *member.held.revoking):
+            for partition in (*member.current.assigned, *member.current.revoking):
                 assert holders.setdefault(partition, member_id) == member_id
         return holders
 

@@ -10,38 +10,14 @@ import pytest
 
 from tierlog.broker.request import transaction_membership
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from tierlog.clients.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     TopicRequest,
 )
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from tierlog.clients.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 from ..waiting import wait_until
@@ -55,15 +31,17 @@ TRANSACTION_VERSION_WITH_EPOCHS = 2
 
 def marker_error(client: RawClient, producer_id: int, epoch: int) -> int:
     """The answer to a marker that aborts what the producer has open in that epoch."""
-    marker = WritableTxnMarker(
+    marker = wire.WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=epoch,
         transaction_result=False,
-        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        topics=[wire.WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
         coordinator_epoch=0,
         transaction_version=TRANSACTION_VERSION_WITH_EPOCHS,
     )
-    answer = client.ask(WriteTxnMarkersRequest(markers=[marker]), 2, WriteTxnMarkersResponse)
+    answer = client.ask(
+        wire.WriteTxnMarkersRequest(markers=[marker]), 2, wire.WriteTxnMarkersResponse
+    )
     return answer.markers[0].topics[0].partitions[0].error_code
 
 
@@ -77,22 +55,24 @@ def open_since(client: RawClient) -> list[int]:
 
 def begun(client: RawClient) -> tuple[int, int]:
     """A topic, and the id and epoch of a producer that may write to it."""
-    topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
-    client.ask(CreateTopicsRequest(topics=topics, timeout_ms=9_000), 7, CreateTopicsResponse)
-    begin = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-    find = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
-    client.ask(find, 4, FindCoordinatorResponse)
-    started: list[InitProducerIdResponse] = []
+    topics = [wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
+    client.ask(
+        wire.CreateTopicsRequest(topics=topics, timeout_ms=9_000), 7, wire.CreateTopicsResponse
+    )
+    begin = wire.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+    find = wire.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+    client.ask(find, 4, wire.FindCoordinatorResponse)
+    started: list[wire.InitProducerIdResponse] = []
 
     def has_started() -> bool:
-        started.append(client.ask(begin, 5, InitProducerIdResponse))
+        started.append(client.ask(begin, 5, wire.InitProducerIdResponse))
         return not started[-1].error_code
 
     wait_until(has_started, 30, "the coordinator of the transactional id")
     return started[-1].producer_id, started[-1].producer_epoch
 
 
-def batch_of(producer_id: int, epoch: int) -> ProduceRequest:
+def batch_of(producer_id: int, epoch: int) -> wire.ProduceRequest:
     """The first batch of a producer's transaction."""
     batch = build_batch(
         [Record(0, 1_700_000_000_000, b"key", b"value", ())],
@@ -101,12 +81,12 @@ def batch_of(producer_id: int, epoch: int) -> ProduceRequest:
         base_sequence=0,
         is_transactional=True,
     )
-    data = PartitionProduceData(index=0, records=bytes(batch))
-    return ProduceRequest(
+    data = wire.PartitionProduceData(index=0, records=bytes(batch))
+    return wire.ProduceRequest(
         transactional_id="x",
         acks=-1,
         timeout_ms=9_000,
-        topic_data=[TopicProduceData(name="t", partition_data=[data])],
+        topic_data=[wire.TopicProduceData(name="t", partition_data=[data])],
     )
 
 
@@ -115,7 +95,7 @@ def test_a_late_marker_leaves_the_transaction_that_is_open_alone(tmp_path: Path)
     with BrokerThread(tmp_path, properties) as broker, RawClient(broker.port) as client:
         producer_id, epoch = begun(client)
         produce = batch_of(producer_id, epoch)
-        produced = client.ask(produce, FIRST_OPENING_TRANSACTIONS, ProduceResponse)
+        produced = client.ask(produce, FIRST_OPENING_TRANSACTIONS, wire.ProduceResponse)
         assert produced.responses[0].partition_responses[0].error_code == 0
         assert open_since(client) == [0]
 
@@ -166,7 +146,7 @@ def test_a_batch_whose_question_a_marker_has_overtaken_asks_again(
                 client.ask,
                 batch_of(producer_id, epoch),
                 FIRST_OPENING_TRANSACTIONS,
-                ProduceResponse,
+                wire.ProduceResponse,
             )
             assert asked.wait(30)
             assert marker_error(coordinator, producer_id, epoch) == 0
@@ -183,12 +163,14 @@ def test_a_batch_older_than_its_partition_knows_is_refused_without_asking_anybod
     """The coordinator knows the transactional id no more, or by the next producer id already."""
     producer_id, epoch = 4_711, 6
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
-        topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
-        client.ask(CreateTopicsRequest(topics=topics, timeout_ms=9_000), 7, CreateTopicsResponse)
+        topics = [wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
+        client.ask(
+            wire.CreateTopicsRequest(topics=topics, timeout_ms=9_000), 7, wire.CreateTopicsResponse
+        )
         wait_until(lambda: not marker_error(client, producer_id, epoch + 1), 30, "the partition")
         produce = batch_of(producer_id, epoch)
         for version in (FIRST_OPENING_TRANSACTIONS - 1, FIRST_OPENING_TRANSACTIONS):
-            answer = client.ask(produce, version, ProduceResponse)
+            answer = client.ask(produce, version, wire.ProduceResponse)
             (result,) = answer.responses[0].partition_responses
             assert result.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
             assert "is 6, which is smaller than the last seen epoch 7" in (

@@ -13,9 +13,10 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.coordinator.group.group_shard import GroupShard
 from tierlog.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.coordinator.led_shards import SHARD_ERRORS, LedShards, ShardLog, ShardState
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 from .memory_offsets_log import MemoryOffsetsLog
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 CONFIG = GroupCoordinatorConfig()
 
@@ -99,53 +100,44 @@ def break_resumption(shards: Shards, is_broken: bool) -> None:
 @pytest.mark.parametrize(
     "break_it", [break_offsets, break_first_read, break_later_read, break_resumption]
 )
-def test_a_bug_in_a_load_fails_the_shard_until_the_next_election(
+@pytest.mark.usefixtures("loop")
+async def test_a_bug_in_a_load_fails_the_shard_until_the_next_election(
     break_it: Callable[[Shards, bool], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(_: SimulatedLoop) -> None:
-        shards = Shards()
-        break_it(shards, True)
-        assert await shards.elect(5) is ShardState.FAILED
-        assert SHARD_ERRORS[shards.state()] is ErrorCode.NOT_COORDINATOR
-        assert len(shards.lost) == 1, "What had begun for it ends."
-        assert shards.led.active() == []
-        break_it(shards, False)
-        assert await shards.elect(5) is ShardState.FAILED, "Kafka loads once in each epoch."
-        assert await shards.elect(6) is ShardState.ACTIVE
-        assert [each.leader_epoch for each in shards.loaded] == [6]
-
-    simulate(story)
+    shards = Shards()
+    break_it(shards, True)
+    assert await shards.elect(5) is ShardState.FAILED
+    assert SHARD_ERRORS[shards.state()] is ErrorCode.NOT_COORDINATOR
+    assert len(shards.lost) == 1, "What had begun for it ends."
+    assert shards.led.active() == []
+    break_it(shards, False)
+    assert await shards.elect(5) is ShardState.FAILED, "Kafka loads once in each epoch."
+    assert await shards.elect(6) is ShardState.ACTIVE
+    assert [each.leader_epoch for each in shards.loaded] == [6]
     (error,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
     message = "The groups of __consumer_offsets-0 could not be loaded: Bug()."
     assert error.getMessage() == message
     assert error.exc_info, "A bug is logged with its traceback."
 
 
-def test_nothing_is_served_that_a_failover_may_undo() -> None:
+async def test_nothing_is_served_that_a_failover_may_undo() -> None:
     """The last of three records is on this replica alone."""
-
-    async def story(_: SimulatedLoop) -> None:
-        shards = Shards()
-        shards.log.replicated_to = 2
-        assert await shards.elect(5) is ShardState.LOADING
-        await asyncio.sleep(60)
-        assert SHARD_ERRORS[shards.state()] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        shards.log.replicate(3)
-        await asyncio.sleep(0)
-        assert shards.state() is ShardState.ACTIVE
-
-    simulate(story)
+    shards = Shards()
+    shards.log.replicated_to = 2
+    assert await shards.elect(5) is ShardState.LOADING
+    await asyncio.sleep(60)
+    assert SHARD_ERRORS[shards.state()] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    shards.log.replicate(3)
+    await asyncio.sleep(0)
+    assert shards.state() is ShardState.ACTIVE
 
 
-def test_a_shard_that_waits_for_its_replicas_can_be_lost() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        shards = Shards()
-        shards.log.replicated_to = 2
-        assert await shards.elect(5) is ShardState.LOADING
-        shards.led.on_resigned(0)
-        shards.log.replicate(3)
-        await asyncio.sleep(60)
-        assert not shards.loaded
-        assert len(shards.lost) == 1
-
-    simulate(story)
+async def test_a_shard_that_waits_for_its_replicas_can_be_lost() -> None:
+    shards = Shards()
+    shards.log.replicated_to = 2
+    assert await shards.elect(5) is ShardState.LOADING
+    shards.led.on_resigned(0)
+    shards.log.replicate(3)
+    await asyncio.sleep(60)
+    assert not shards.loaded
+    assert len(shards.lost) == 1

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tierlog.bench.harness.processes.live_files import live_paths
 from tierlog.tests.docker.compose_file import ONE_BROKER, services
 from tierlog.tests.docker.compose_processes import UP_WITHIN_S, Composed, Container
 from tierlog.tests.docker.image_file import image
@@ -173,9 +174,7 @@ def _replace(container: Container) -> None:
 
 
 @pytest.mark.long
-def test_a_rolling_upgrade_loses_nothing_and_segments_are_in_the_bucket(
-    composed: Composed,
-) -> None:
+def test_a_rolling_upgrade_loses_nothing_and_segments_are_in_the_bucket(composed: Composed) -> None:
     tiered = {"remote.storage.enable": "true", "segment.bytes": str(_SEGMENT_BYTES)}
     _create(composed, "history", **tiered)
     _produce(composed.bootstrap[0], "history", [bytes(1000)] * 2500 * _PARTITIONS)
@@ -198,7 +197,7 @@ def test_a_rolling_upgrade_loses_nothing_and_segments_are_in_the_bucket(
 
 def _copied(tier: Path, topic: str) -> set[int]:
     """The partitions of a topic of which the bucket has a whole segment."""
-    folders = {each.parent.name for each in tier.rglob("*.manifest")}
+    folders = {each.parent.name for each in live_paths(tier, "**/*.manifest")}
     return {int(name.split("-")[1]) for name in folders if name.startswith(f"{topic}-")}
 
 

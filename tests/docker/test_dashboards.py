@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.docker.grafana.dashboards import DASHBOARDS, HERE
 from tierlog.docker.grafana.panels import Dashboard, as_json
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
     labels: dict[str, str]
 
 
-def samples(page: str) -> list[Sample]:
+def parse_samples(page: str) -> list[Sample]:
     labels = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
     return [Sample(name, dict(labels.findall(text))) for name, text in _LINE.findall(page)]
 
@@ -65,7 +65,7 @@ def node(directory: Path, number: int, port: int, **stated: str) -> BrokerThread
     )
 
 
-def tell_the_story(bootstrap: str) -> None:
+def produce_all_metrics(bootstrap: str) -> None:
     """Records go to the tier, leave the disk, and are read from the tier."""
     settings: dict[str, str | int | float | bool] = {
         "bootstrap.servers": bootstrap,
@@ -92,7 +92,7 @@ def consume(bootstrap: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sample]]:
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sample]]:
     """What a controller and a broker beside it show after a story of the tier."""
     directory = tmp_path_factory.mktemp("dashboards")
     port, ports = free_port(), [free_port(), free_port()]
@@ -120,13 +120,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sample]]:
     with ExitStack() as running:
         running.enter_context(controller)
         running.enter_context(broker)
-        tell_the_story(broker.bootstrap)
+        produce_all_metrics(broker.bootstrap)
         log = directory / "two" / "orders-0" / f"{0:020}.log"
         wait_until(lambda: not log.exists(), 60, "the first segment is on the disk still")
         assert consume(broker.bootstrap) == RECORDS
         # What is by topic and by the size of a partition comes with the next look of the leader.
         wait_until(lambda: '"RetentionSizeInPercent"' in page(), 60, page)
-        yield samples(page())
+        yield parse_samples(page())
 
 
 def queries(dashboard: dict[str, Any]) -> list[str]:
@@ -150,12 +150,12 @@ def is_shown(family: str, matchers: str, shown: list[Sample]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.uid)
 def test_every_metric_of_a_dashboard_is_on_the_page(
-    dashboard: Dashboard, told: list[Sample]
+    dashboard: Dashboard, samples: list[Sample]
 ) -> None:
-    families = {each.family for each in told}
+    families = {each.family for each in samples}
     for query in queries(json.loads(as_json(dashboard))):
         selectors = _SELECTOR.findall(query)
-        absent = [each for each in selectors if not is_shown(each[0], each[1], told)]
+        absent = [each for each in selectors if not is_shown(each[0], each[1], samples)]
         assert absent == [], query
         named = {
             each for each in _NAME.findall(re.sub(r'"[^"]*"', "", query)) if each != "label_values"
@@ -165,11 +165,11 @@ def test_every_metric_of_a_dashboard_is_on_the_page(
 
 
 @pytest.mark.slow
-def test_a_metric_that_no_broker_has_is_noticed(told: list[Sample]) -> None:
+def test_a_metric_that_no_broker_has_is_noticed(samples: list[Sample]) -> None:
     family = "kafka_server_BrokerTopicMetrics_Value"
-    assert is_shown(family, 'name="RemoteCopyLagBytes",topic="",instance=~"$instance"', told)
-    assert not is_shown(family, 'name="RemoteCopyLagByte",topic=""', told)
-    assert not is_shown(family + "s", 'name="RemoteCopyLagBytes"', told)
+    assert is_shown(family, 'name="RemoteCopyLagBytes",topic="",instance=~"$instance"', samples)
+    assert not is_shown(family, 'name="RemoteCopyLagByte",topic=""', samples)
+    assert not is_shown(family + "s", 'name="RemoteCopyLagBytes"', samples)
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.uid)

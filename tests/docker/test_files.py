@@ -13,12 +13,7 @@ import yaml
 from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.clients.properties import parse_properties
 from tierlog.docker.variables import planned_properties
-from tierlog.tests.docker.compose_file import (
-    NO_MEANING_FOR_A_PROCESS,
-    ONE_BROKER,
-    filled,
-    services,
-)
+from tierlog.tests.docker.compose_file import NO_MEANING_FOR_A_PROCESS, ONE_BROKER, filled, services
 from tierlog.tests.docker.compose_processes import addresses, placed
 from tierlog.tests.docker.image_file import FOLDER, SOURCE, image, instructions
 from tierlog.tests.house_rules import ROOT

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.docker.built_image import BuiltImage
 from tierlog.tests.docker.round_trip import log_in, round_trip, stores
 from tierlog.tests.docker.runc_container import NAME, RuncContainer, Volume, new_volume
@@ -160,7 +161,7 @@ def _it_has_what_s3_needs(image: BuiltImage, folder: Path) -> None:
         container.wait_until(lambda: container.execute("tierlog-ready")[0] == 0)
         assert container.execute("tierlog-bucket", "tierlog") == (0, "The bucket tierlog is new.\n")
         assert container.from_next_to_it(_PRODUCE) == "0\n"
-        container.wait_until(lambda: any(store.rglob("*.manifest")))
+        container.wait_until(lambda: any(live_paths(store, "**/*.manifest")))
         assert container.stop().code == 0, container.output
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import java_command
+from tierlog.bench.harness.processes.kafka_peer import java_command
 from tierlog.broker.config.config import read_config
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties

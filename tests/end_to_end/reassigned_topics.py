@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tierlog.bench.cluster import Cluster, ClusterNode
-from tierlog.bench.wire import Wire
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode
+from tierlog.bench.harness.requests.wire import Wire
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.network.metadata import PartitionMetadata
@@ -151,8 +151,6 @@ class ReassignedTopics:
             answer = wire.ask(request, 2, AlterReplicaLogDirsResponse)
         codes = {each.error_code for one in answer.results for each in one.partitions}
         assert codes == {ErrorCode.NONE}, answer
-
-    # -- Disks --------------------------------------------------------------------------------
 
     def directories(self, node_id: int, topic: str, number: int) -> list[Path]:
         """The directories of a replica on a broker, but for those that are being deleted."""

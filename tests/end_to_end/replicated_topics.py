@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TypeVar
 
-from tierlog.bench.cluster import Cluster
+from tierlog.bench.harness.processes.cluster import Cluster
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.producer.producer import Producer

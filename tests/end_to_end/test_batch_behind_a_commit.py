@@ -7,32 +7,11 @@ from functools import partial
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, combined
+from tierlog.bench.harness.processes.cluster import Cluster, combined
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.tests import wire
 
 from ..broker_process import RawClient
 from ..waiting import wait_until
@@ -56,14 +35,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         three.wait_until_caught_up()
         with RawClient(three.nodes[1].port) as client:
             assignments = [
-                CreatableReplicaAssignment(partition_index=node - 1, broker_ids=[node])
+                wire.CreatableReplicaAssignment(partition_index=node - 1, broker_ids=[node])
                 for node in NODES
             ]
-            topic = CreatableTopic(
+            topic = wire.CreatableTopic(
                 name="t", num_partitions=-1, replication_factor=-1, assignments=assignments
             )
-            request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-            assert not client.ask(request, 7, CreateTopicsResponse).topics[0].error_code
+            request = wire.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+            assert not client.ask(request, 7, wire.CreateTopicsResponse).topics[0].error_code
         for node in three.brokers:
             wait_until(partial(knows_topic, node.port), 30, "the topic is not known")
         yield three
@@ -71,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def knows_topic(port: int) -> bool:
     with RawClient(port) as client:
-        answer = client.ask(MetadataRequest(topics=None), 9, MetadataResponse)
+        answer = client.ask(wire.MetadataRequest(topics=None), 9, wire.MetadataResponse)
     return any(len(topic.partitions) == len(NODES) for topic in answer.topics)
 
 
@@ -85,18 +64,18 @@ class Producer:
         wait_until(self._has_come, 60, "no producer id")
 
     def _has_come(self) -> bool:
-        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[ID])
-        (found,) = self.clients[1].ask(request, 4, FindCoordinatorResponse).coordinators
+        request = wire.FindCoordinatorRequest(key_type=1, coordinator_keys=[ID])
+        (found,) = self.clients[1].ask(request, 4, wire.FindCoordinatorResponse).coordinators
         if found.error_code:
             return False
         self.coordinator = found.node_id
         client = self.clients[self.coordinator]
-        begin = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
-        answer = client.ask(begin, 4, InitProducerIdResponse)
+        begin = wire.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
+        answer = client.ask(begin, 4, wire.InitProducerIdResponse)
         self.identity = (answer.producer_id, answer.producer_epoch)
         return not answer.error_code
 
-    def batch(self, node: int) -> ProduceRequest:
+    def batch(self, node: int) -> wire.ProduceRequest:
         """The first batch of the present transaction, for the partition that the node leads."""
         producer_id, epoch = self.identity
         records = build_batch(
@@ -106,23 +85,25 @@ class Producer:
             base_sequence=0,
             is_transactional=True,
         )
-        data = PartitionProduceData(index=node - 1, records=memoryview(records))
-        topic = TopicProduceData(name="t", partition_data=[data])
-        return ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic])
+        data = wire.PartitionProduceData(index=node - 1, records=memoryview(records))
+        topic = wire.TopicProduceData(name="t", partition_data=[data])
+        return wire.ProduceRequest(
+            transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
+        )
 
     def commit(self) -> None:
         producer_id, epoch = self.identity
-        request = EndTxnRequest(
+        request = wire.EndTxnRequest(
             transactional_id=ID, producer_id=producer_id, producer_epoch=epoch, committed=True
         )
-        answer = self.clients[self.coordinator].ask(request, 5, EndTxnResponse)
+        answer = self.clients[self.coordinator].ask(request, 5, wire.EndTxnResponse)
         assert answer.error_code == ErrorCode.NONE
         self.identity = (answer.producer_id, answer.producer_epoch)
 
     def is_there(self, node: int) -> None:
         """The node has had its turn: it answers on another connection."""
         with RawClient(self.clients[node].socket.getpeername()[1]) as other:
-            other.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
+            other.ask(wire.MetadataRequest(topics=[]), 9, wire.MetadataResponse)
 
     def close(self) -> None:
         for client in self.clients.values():
@@ -130,7 +111,7 @@ class Producer:
 
 
 def error_of(answer: object) -> int:
-    assert isinstance(answer, ProduceResponse)
+    assert isinstance(answer, wire.ProduceResponse)
     return answer.responses[0].partition_responses[0].error_code
 
 
@@ -140,7 +121,7 @@ def test_a_batch_behind_a_commit_waits_for_the_markers(cluster: Cluster) -> None
     others = [node for node in NODES if node != silent]
     pid = cluster.nodes[silent].pid
     try:
-        first = producer.clients[silent].ask(producer.batch(silent), 12, ProduceResponse)
+        first = producer.clients[silent].ask(producer.batch(silent), 12, wire.ProduceResponse)
         assert error_of(first) == ErrorCode.NONE
         os.kill(pid, signal.SIGSTOP)
         producer.commit()

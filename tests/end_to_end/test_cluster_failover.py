@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, Kind, combined, separate
-from tierlog.bench.cluster_changes import Outcome, wrong_changes
-from tierlog.bench.cluster_failover import kill_controllers
-from tierlog.bench.cluster_log import committed, metadata_records
+from tierlog.bench.harness.cluster_runs.cluster_failover import kill_controllers
+from tierlog.bench.harness.loads.cluster_changes import Outcome, wrong_changes
+from tierlog.bench.harness.processes.cluster import Cluster, Kind, combined, separate
+from tierlog.bench.harness.processes.cluster_log import committed, metadata_records
 
 pytestmark = pytest.mark.slow
 

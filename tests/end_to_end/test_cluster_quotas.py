@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, combined, separate
-from tierlog.bench.wire import Wire
+from tierlog.bench.harness.processes.cluster import Cluster, combined, separate
+from tierlog.bench.harness.requests.wire import Wire
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

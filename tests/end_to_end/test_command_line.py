@@ -12,13 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tierlog import __version__
-from tierlog.bench.probe import free_port
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tierlog.bench.harness.requests.probe import free_port
+from tierlog.tests import wire
 
 from ..broker_process import BrokerProcess, RawClient
 
@@ -268,22 +263,25 @@ def test_the_ready_line_says_who_where_how_fast_and_which_tier(tmp_path: Path) -
     with BrokerProcess.on(tmp_path) as broker:
         assert READY.fullmatch(broker.ready_line)
         with RawClient(broker.port) as client:
-            answer = client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+            answer = client.ask(wire.MetadataRequest(topics=None), 12, wire.MetadataResponse)
         assert [(each.host, each.port) for each in answer.brokers] == [("127.0.0.1", broker.port)]
         assert broker.stop() == 0
     assert "Traceback" not in broker.log.read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("hangups_end_processes")
 def test_it_stops_cleanly_and_finds_everything_again(tmp_path: Path, number: int) -> None:
-    topics = [CreatableTopic(name="kept", num_partitions=3, replication_factor=1)]
+    topics = [wire.CreatableTopic(name="kept", num_partitions=3, replication_factor=1)]
     with BrokerProcess.on(tmp_path) as broker:
         with RawClient(broker.port) as client:
-            created = client.ask(CreateTopicsRequest(topics=topics), 7, CreateTopicsResponse)
+            created = client.ask(
+                wire.CreateTopicsRequest(topics=topics), 7, wire.CreateTopicsResponse
+            )
             assert broker.stop(number) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     with BrokerProcess.on(tmp_path) as broker, RawClient(broker.port) as client:
-        found = client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        found = client.ask(wire.MetadataRequest(topics=None), 12, wire.MetadataResponse)
     assert [(each.name, each.topic_id) for each in found.topics] == [
         ("kept", created.topics[0].topic_id)
     ]
@@ -332,7 +330,7 @@ def test_a_kafka_nodes_file_is_served_and_what_is_not_known_is_said(tmp_path: Pa
     with BrokerProcess(["--config", "server.properties"], tmp_path) as broker:
         assert broker.ready_line.endswith("no remote tier")
         with RawClient(broker.port) as client:
-            answer = client.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            answer = client.ask(wire.MetadataRequest(topics=[]), 12, wire.MetadataResponse)
         assert [each.node_id for each in answer.brokers] == [7]
     log = broker.log.read_text()
     assert "Unknown property log.retenton.hours; did you mean log.retention.hours?" in log
@@ -384,7 +382,7 @@ def test_ctrl_c_between_the_import_and_the_call_is_no_traceback(
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
 
 
-def test_a_command_that_is_told_to_end_before_it_began_has_not_succeeded(tmp_path: Path) -> None:
+def test_a_command_that_is_stopped_before_it_began_has_not_succeeded(tmp_path: Path) -> None:
     ended = python(tmp_path, BETWEEN.format(words=["tier", "verify"], name="SIGTERM"))
     assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
 

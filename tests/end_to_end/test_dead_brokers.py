@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, ClusterNode, combined
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode, combined
 
 from ..waiting import wait_until
 from .replicated_topics import create, leader_of, produce

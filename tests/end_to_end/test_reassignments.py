@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, Seat, combined
+from tierlog.bench.harness.processes.cluster import Cluster, Seat, combined
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.producer.producer import Producer
 

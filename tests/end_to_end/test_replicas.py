@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, combined
+from tierlog.bench.harness.processes.cluster import Cluster, combined
 from tierlog.clients.admin import Admin, NewTopic
 
 from ..waiting import wait_until

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, ClusterNode, combined
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode, combined
+from tierlog.bench.harness.processes.live_files import live_paths
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.kafka_uuid import Uuid
@@ -65,7 +66,7 @@ class TieredCluster:
 
     def objects(self, topic: str) -> dict[Path, ObjectKey]:
         """Every object of a topic in the store."""
-        files = [each for each in self._store.glob(f"{topic}-*/*") if each.is_file()]
+        files = [each for each in live_paths(self._store, f"{topic}-*/*") if each.is_file()]
         keys = {each: parse_object_key(f"{each.parent.name}/{each.name}") for each in files}
         return {path: key for path, key in keys.items() if key is not None}
 

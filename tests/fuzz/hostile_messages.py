@@ -9,13 +9,7 @@ from random import Random
 from typing import cast
 
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.clients.protocol.schema import (
-    FieldSpec,
-    FieldType,
-    Message,
-    Struct,
-    is_flexible,
-)
+from tierlog.clients.protocol.schema import FieldSpec, FieldType, Message, Struct, is_flexible
 from tierlog.clients.protocol.source import present_fields, tagged_fields
 
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

@@ -157,7 +157,7 @@ def stated_starts(disk: SimulatedDisk) -> Starts:
 
 def check(damage: Damage, before: Template, found: Outcome, starts: Starts) -> None:
     start = starts.get(TIERED, 0)
-    told = "\n".join(found.lines)
+    log_text = "\n".join(found.lines)
     assert not found.tracebacks, found.tracebacks[0]
     # A copy that is not known to have ended is made anew from the local log, under another name.
     lost = records_of(before.objects) - records_of(tier_objects())
@@ -170,14 +170,14 @@ def check(damage: Damage, before: Template, found: Outcome, starts: Starts) -> N
     is_whole = found.plain is None or len(found.plain) == len(before.plain)
     if not is_whole and not starts.get(PLAIN):
         # Bytes that are others than before are for the checksum to find, which consumers look at.
-        assert "plain-0" in told, f"records are lost without a line:\n{told}"
+        assert "plain-0" in log_text, f"records are lost without a line:\n{log_text}"
     is_same = found.table is None or found.table == before.table
     if not is_same and not starts.get(COMPACTED):
-        assert "compacted-0" in told, f"a table has changed without a line:\n{told}"
+        assert "compacted-0" in log_text, f"a table has changed without a line:\n{log_text}"
     expected = list(range(start, before.tiered_offsets))
     if found.tiered != expected:
         missing = set(expected) - set(found.tiered)
-        assert "tiered-0" in told, f"{sorted(missing)} are lost without a line:\n{told}"
+        assert "tiered-0" in log_text, f"{sorted(missing)} are lost without a line:\n{log_text}"
 
 
 @pytest.mark.seeds("0-19", long="20-299")

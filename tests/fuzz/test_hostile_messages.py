@@ -20,14 +20,8 @@ from tierlog.clients.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tierlog.clients.protocol.messages.produce import ProduceRequest
 from tierlog.clients.protocol.schema import Message, Struct
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 from .hostile_messages import HostileMessages
@@ -104,11 +98,11 @@ class Watch:
     def topic_ids(self) -> tuple[Uuid, ...]:
         """The ids of both topics, which are made again if a request has deleted them."""
         topics = [
-            CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in "tu"
+            wire.CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in "tu"
         ]
-        creation = CreateTopicsRequest(topics=topics, timeout_ms=9_000)
-        self.good.ask(creation, 7, CreateTopicsResponse)
-        metadata = self.good.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        creation = wire.CreateTopicsRequest(topics=topics, timeout_ms=9_000)
+        self.good.ask(creation, 7, wire.CreateTopicsResponse)
+        metadata = self.good.ask(wire.MetadataRequest(topics=None), 12, wire.MetadataResponse)
         ids = tuple(each.topic_id for each in metadata.topics if each.name in ("t", "u"))
         assert len(ids) == 2
         return ids
@@ -121,7 +115,7 @@ class Watch:
             header = RequestHeader(key, version, 1, "hostile")
             try:
                 client.send_frame(encode_request_header(header) + encode_bytes(request, version))
-                if isinstance(request, ProduceRequest) and request.acks == 0:
+                if isinstance(request, wire.ProduceRequest) and request.acks == 0:
                     return None
                 frame = memoryview(bytearray(client.receive_frame()))
             except (EOFError, ConnectionError):

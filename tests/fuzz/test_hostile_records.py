@@ -46,11 +46,7 @@ from tierlog.coordinator.transaction.transaction_records import (
     TransactionLogValue,
     transaction_tombstone,
 )
-from tierlog.coordinator.transaction.transaction_shard import (
-    Addition,
-    Ending,
-    Initialization,
-)
+from tierlog.coordinator.transaction.transaction_shard import Addition, Ending, Initialization
 from tierlog.coordinator.transaction.transaction_state import TransactionState
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.coordinator.group.coordinated_groups import (
@@ -217,13 +213,13 @@ class Groups:
         await asyncio.gather(*joins)
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def log_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if STEPPED_OVER in each.getMessage()]
 
 
 def check_lines(caplog: pytest.LogCaptureFixture, topic: str) -> None:
     """What is stepped over is told, in few lines, and none is a fault of ours."""
-    lines = told(caplog)
+    lines = log_lines(caplog)
     assert 0 < len(lines) < 20
     assert all(re.match(rf"{STEPPED_OVER} at offset \d+ of {topic}-0: ", line) for line in lines)
     assert traces(caplog) == []
@@ -233,36 +229,33 @@ def traces(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.exc_info]
 
 
-def test_groups_are_served_whatever_else_lies_in_their_log(
-    simulation_seed: int, caplog: pytest.LogCaptureFixture
+@pytest.mark.simulated(time_limit_s=100 * DAY_S)
+async def test_groups_are_served_whatever_else_lies_in_their_log(
+    loop: SimulatedLoop, simulation_seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     hostile = HostileRecords(f"groups {simulation_seed}", GROUP_KINDS, NAMES)
     log = MemoryOffsetsLog()
-
-    async def story(loop: SimulatedLoop) -> None:
-        before = Groups(loop, log)
-        await before.elect()
-        await before.commit(41)
-        for _ in range(BATCHES):
-            log.append(0, hostile.batch())
-        await before.commit(42)
-        before.coordinator.stop()
-        groups = Groups(loop, log)
-        await groups.elect()
-        assert await groups.committed() == 42
-        check_lines(caplog, "__consumer_offsets")
-        _, known = groups.coordinator.list_groups([], [])
-        assert GROUP in [each.group_id for each in known]
-        await asyncio.gather(*(groups.ask_everything_of(each.group_id) for each in known))
-        await groups.commit(43)
-        assert await groups.committed() == 43
-        await asyncio.sleep(8 * DAY_S)
-        for each in known:
-            await later(groups.coordinator.delete_group(each.group_id))
-        assert not groups.supervisor.failures
-        groups.coordinator.stop()
-
-    simulate(story, seed=simulation_seed, time_limit_s=100 * DAY_S)
+    before = Groups(loop, log)
+    await before.elect()
+    await before.commit(41)
+    for _ in range(BATCHES):
+        log.append(0, hostile.batch())
+    await before.commit(42)
+    before.coordinator.stop()
+    groups = Groups(loop, log)
+    await groups.elect()
+    assert await groups.committed() == 42
+    check_lines(caplog, "__consumer_offsets")
+    _, known = groups.coordinator.list_groups([], [])
+    assert GROUP in [each.group_id for each in known]
+    await asyncio.gather(*(groups.ask_everything_of(each.group_id) for each in known))
+    await groups.commit(43)
+    assert await groups.committed() == 43
+    await asyncio.sleep(8 * DAY_S)
+    for each in known:
+        await later(groups.coordinator.delete_group(each.group_id))
+    assert not groups.supervisor.failures
+    groups.coordinator.stop()
     assert traces(caplog) == []
 
 
@@ -323,67 +316,60 @@ class Transactions:
         return (await later(ending)).error
 
 
-def test_transactional_ids_are_served_whatever_else_lies_in_their_log(
-    simulation_seed: int, caplog: pytest.LogCaptureFixture
+@pytest.mark.simulated(time_limit_s=100 * DAY_S)
+async def test_transactional_ids_are_served_whatever_else_lies_in_their_log(
+    loop: SimulatedLoop, simulation_seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     hostile = HostileRecords(f"transactions {simulation_seed}", TRANSACTION_KINDS, NAMES)
     log = MemoryOffsetsLog()
-
-    async def story(loop: SimulatedLoop) -> None:
-        before = Transactions(loop, log)
-        await before.elect()
-        assert await before.transact(ID) is ErrorCode.NONE
-        await asyncio.sleep(10)
-        before.coordinator.stop()
-        for _ in range(BATCHES):
-            log.append(0, hostile.batch())
-        transactions = Transactions(loop, log)
-        await transactions.elect()
-        check_lines(caplog, "__transaction_state")
-        await asyncio.sleep(60)
-        assert await transactions.transact(ID) is ErrorCode.NONE
-        for each in transactions.known():
-            await transactions.transact(each.transactional_id)
-        # Whatever was open is aborted by then, and whoever comes then is served.
-        await asyncio.sleep(DAY_S)
-        for each in transactions.known():
-            # An empty id is in the log and cannot be asked for.
-            served = ErrorCode.NONE if each.transactional_id else ErrorCode.INVALID_REQUEST
-            assert await transactions.transact(each.transactional_id) is served, each
-        await asyncio.sleep(8 * DAY_S)
-        assert transactions.known() == []
-        assert not transactions.supervisor.failures
-        transactions.coordinator.stop()
-
-    simulate(story, seed=simulation_seed, time_limit_s=100 * DAY_S)
+    before = Transactions(loop, log)
+    await before.elect()
+    assert await before.transact(ID) is ErrorCode.NONE
+    await asyncio.sleep(10)
+    before.coordinator.stop()
+    for _ in range(BATCHES):
+        log.append(0, hostile.batch())
+    transactions = Transactions(loop, log)
+    await transactions.elect()
+    check_lines(caplog, "__transaction_state")
+    await asyncio.sleep(60)
+    assert await transactions.transact(ID) is ErrorCode.NONE
+    for each in transactions.known():
+        await transactions.transact(each.transactional_id)
+    # Whatever was open is aborted by then, and whoever comes then is served.
+    await asyncio.sleep(DAY_S)
+    for each in transactions.known():
+        # An empty id is in the log and cannot be asked for.
+        served = ErrorCode.NONE if each.transactional_id else ErrorCode.INVALID_REQUEST
+        assert await transactions.transact(each.transactional_id) is served, each
+    await asyncio.sleep(8 * DAY_S)
+    assert transactions.known() == []
+    assert not transactions.supervisor.failures
+    transactions.coordinator.stop()
     assert traces(caplog) == []
 
 
-def test_segments_of_the_tier_are_known_whatever_else_lies_in_the_metadata_topic(
-    simulation_seed: int, caplog: pytest.LogCaptureFixture
+async def test_segments_of_the_tier_are_known_whatever_else_lies_in_the_metadata_topic(
+    loop: SimulatedLoop, simulation_seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     hostile = HostileRecords(f"events {simulation_seed}", EVENT_KINDS, NAMES)
-
-    async def story(loop: SimulatedLoop) -> None:
-        topic = SharedTopic(PARTITIONS)
-        metadata = reader(loop, topic)
-        await metadata.start()
-        for number in range(BATCHES):
-            topic.write(NUMBER, hostile.value())
-            await metadata.publish(started(number))
-            await metadata.publish(finished(number))
-        assert not metadata.status
-        for number in range(BATCHES):
-            segment = metadata.remote_log(USER).segment(started(number).id)
-            assert segment is not None
-            assert segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        await metadata.stop()
-
-    simulate(story, seed=simulation_seed)
+    topic = SharedTopic(PARTITIONS)
+    metadata = reader(loop, topic)
+    await metadata.start()
+    for number in range(BATCHES):
+        topic.write(NUMBER, hostile.value())
+        await metadata.publish(started(number))
+        await metadata.publish(finished(number))
+    assert not metadata.status
+    for number in range(BATCHES):
+        segment = metadata.remote_log(USER).segment(started(number).id)
+        assert segment is not None
+        assert segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    await metadata.stop()
     assert traces(caplog) == []
 
 
-def test_one_bad_record_costs_itself_and_is_told_with_its_place(
+def test_one_bad_record_costs_itself_and_is_reported_with_its_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = MemoryOffsetsLog()
@@ -405,35 +391,33 @@ def test_one_bad_record_costs_itself_and_is_told_with_its_place(
         groups.coordinator.stop()
 
     simulate(story)
-    (line,) = told(caplog)
+    (line,) = log_lines(caplog)
     assert line.startswith("Skipped the record at offset 1 of __consumer_offsets-0: A group record")
 
 
-def test_nothing_is_decided_about_an_id_whose_last_record_makes_no_sense() -> None:
+async def test_nothing_is_decided_about_an_id_whose_last_record_makes_no_sense(
+    loop: SimulatedLoop,
+) -> None:
     """The record before says that the transaction is open: to abort it might undo a commit."""
     log = MemoryOffsetsLog()
-
-    async def story(loop: SimulatedLoop) -> None:
-        before = Transactions(loop, log)
-        await before.elect()
-        assert await before.begin(ID)
-        assert [each.state for each in before.known()] == [TransactionState.ONGOING]
-        before.coordinator.stop()
-        builder = RecordBatchBuilder()
-        builder.append(0, transaction_tombstone(ID).key, b"\0\1cut short")
-        log.append(0, builder.build())
-        after = Transactions(loop, log)
-        await after.elect()
-        assert after.known() == []
-        await asyncio.sleep(DAY_S / 2)
-        assert after.partitions.markers == []
-        assert await after.transact(ID) is ErrorCode.NONE
-        after.coordinator.stop()
-
-    simulate(story)
+    before = Transactions(loop, log)
+    await before.elect()
+    assert await before.begin(ID)
+    assert [each.state for each in before.known()] == [TransactionState.ONGOING]
+    before.coordinator.stop()
+    builder = RecordBatchBuilder()
+    builder.append(0, transaction_tombstone(ID).key, b"\0\1cut short")
+    log.append(0, builder.build())
+    after = Transactions(loop, log)
+    await after.elect()
+    assert after.known() == []
+    await asyncio.sleep(DAY_S / 2)
+    assert after.partitions.markers == []
+    assert await after.transact(ID) is ErrorCode.NONE
+    after.coordinator.stop()
 
 
-def test_a_large_batch_is_folded_in_turns() -> None:
+async def test_a_large_batch_is_folded_in_turns(loop: SimulatedLoop) -> None:
     count, log = 50_000, MemoryOffsetsLog()
     builder = RecordBatchBuilder(compression=CompressionType.GZIP)
     committed = CommittedOffset(1, -1, "", 0, None, ZERO_UUID)
@@ -441,15 +425,11 @@ def test_a_large_batch_is_folded_in_turns() -> None:
     for partition in range(count):
         builder.append(0, offset_tombstone(OffsetKey(GROUP, "topic", partition)).key, value)
     log.append(0, builder.build())
-
-    async def story(loop: SimulatedLoop) -> None:
-        groups, turns = Groups(loop, log), 0
-        groups.coordinator.on_elected(0, 0)
-        while groups.coordinator.list_groups([], [])[0]:
-            await asyncio.sleep(0)
-            turns += 1
-        assert turns >= count // 5_000
-        assert await groups.committed() == 1
-        groups.coordinator.stop()
-
-    simulate(story)
+    groups, turns = Groups(loop, log), 0
+    groups.coordinator.on_elected(0, 0)
+    while groups.coordinator.list_groups([], [])[0]:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= count // 5_000
+    assert await groups.committed() == 1
+    groups.coordinator.stop()

@@ -111,18 +111,14 @@ def test_the_tools_tell_one_bad_object_and_everything_else(simulation_seed: int)
 
 
 @SEEDS
-def test_a_rebuild_is_planned_or_refused_in_a_line(simulation_seed: int) -> None:
+async def test_a_rebuild_is_planned_or_refused_in_a_line(simulation_seed: int) -> None:
     hostile = hostile_bucket(simulation_seed)
-
-    async def story() -> None:
-        survey = await survey_tier(hostile.bucket)
-        for skip_holes in (False, True):
-            plan = await plan_rebuild(hostile.bucket, survey, skip_holes=skip_holes)
-            assert plan.next_producer_id >= 0
-            for each in plan.findings:
-                assert is_plain(str(each)), (hostile.what, str(each)[:200])
-
-    asyncio.run(story())
+    survey = await survey_tier(hostile.bucket)
+    for skip_holes in (False, True):
+        plan = await plan_rebuild(hostile.bucket, survey, skip_holes=skip_holes)
+        assert plan.next_producer_id >= 0
+        for each in plan.findings:
+            assert is_plain(str(each)), (hostile.what, str(each)[:200])
 
 
 @SEEDS
@@ -146,7 +142,7 @@ class ReadOnly:
 
 
 @SEEDS
-def test_an_owner_is_read_or_told_in_a_line(simulation_seed: int) -> None:
+def test_an_owner_is_read_or_reported_in_a_line(simulation_seed: int) -> None:
     hostile = hostile_bucket(simulation_seed)
     try:
         said = str(asyncio.run(read_owner(ReadOnly(hostile.bucket))))
@@ -189,43 +185,37 @@ def as_files(hostile: HostileBucket, directory: Path) -> None:
 
 
 @SEEDS
-def test_a_broker_fetches_the_rest(simulation_seed: int, tmp_path: Path) -> None:
+async def test_a_broker_fetches_the_rest(simulation_seed: int, tmp_path: Path) -> None:
     hostile = hostile_bucket(simulation_seed)
     as_files(hostile, tmp_path / "tier")
+    files = OsFiles()
+    (tmp_path / "data").mkdir()
+    storage = FsspecStorage(RemoteUrl(f"file://{tmp_path}/tier"), files, ThreadedPool(2, "t"))
+    pool = ThreadedPool(1, "test")
+    partition = RemotePartition([(0, 0), (3, 14)])
+    indexes = RemoteIndexCache(storage, files, str(tmp_path / "data"), 1 << 20, pool)
+    chunks = ChunkCache(storage, 1 << 20, 4096)
+    reader = RemoteLogReader(indexes, chunks)
+    remote = known_of(hostile)[PARTITION]
+    await storage.whole_segments(PARTITION)
+    for offset in range(30):
+        segment = next(
+            s
+            for s in hostile.segments
+            if s.topic_id_partition == PARTITION and s.start_offset <= offset <= s.end_offset
+        )
+        said = ""
+        try:
+            await reader.read(partition.request(offset), remote, partition)
+        except (KafkaError, RemoteStorageError) as error:
+            said = str(error)
+        assert is_plain(said) or not said, (hostile.what, said[:200])
+        assert not said or segment not in hostile.untouched, (hostile.what, said)
+    await chunks.stop()
+    await indexes.stop()
+    await partition.stop()
+    await storage.close()
 
-    async def story() -> None:
-        files = OsFiles()
-        (tmp_path / "data").mkdir()
-        storage = FsspecStorage(RemoteUrl(f"file://{tmp_path}/tier"), files, ThreadedPool(2, "t"))
-        pool = ThreadedPool(1, "test")
-        partition = RemotePartition([(0, 0), (3, 14)])
-        indexes = RemoteIndexCache(storage, files, str(tmp_path / "data"), 1 << 20, pool)
-        chunks = ChunkCache(storage, 1 << 20, 4096)
-        reader = RemoteLogReader(indexes, chunks)
-        remote = known_of(hostile)[PARTITION]
-        await storage.whole_segments(PARTITION)
-        for offset in range(30):
-            segment = next(
-                s
-                for s in hostile.segments
-                if s.topic_id_partition == PARTITION and s.start_offset <= offset <= s.end_offset
-            )
-            said = ""
-            try:
-                await reader.read(partition.request(offset), remote, partition)
-            except (KafkaError, RemoteStorageError) as error:
-                said = str(error)
-            assert is_plain(said) or not said, (hostile.what, said[:200])
-            assert not said or segment not in hostile.untouched, (hostile.what, said)
-        await chunks.stop()
-        await indexes.stop()
-        await partition.stop()
-        await storage.close()
-
-    asyncio.run(story())
-
-
-# -- Objects that are far too large -------------------------------------------------------------
 
 GIB = 1 << 30
 MEMORY_MAX = 600 << 20
@@ -313,9 +303,6 @@ def test_a_broker_reads_past_an_index_of_a_gibibyte(suffix: str, tmp_path: Path)
             await storage.close()
 
     assert asyncio.run(story()) < 300 << 20
-
-
-# -- The snapshot of the tier's metadata --------------------------------------------------------
 
 
 @SEEDS

@@ -14,20 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tierlog.clients.protocol.api import SERVED, request_class
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.tests import wire
 
 from ..broker_process import BrokerThread, RawClient
 
@@ -56,7 +45,7 @@ class Watch:
 
     def check(self) -> None:
         """The good client is still served, and nothing of ours went wrong."""
-        self.good.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        self.good.ask(wire.MetadataRequest(topics=[]), 12, wire.MetadataResponse)
         faults = [record for record in self.log if record.levelno >= logging.ERROR]
         assert not faults, [record.getMessage() for record in faults]
 
@@ -88,8 +77,8 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
     try:
         with BrokerThread(tmp_path_factory.mktemp("data")) as broker:
             watch = Watch(broker, handler.records)
-            topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
-            watch.good.ask(CreateTopicsRequest(topics=topics), 7, CreateTopicsResponse)
+            topics = [wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
+            watch.good.ask(wire.CreateTopicsRequest(topics=topics), 7, wire.CreateTopicsResponse)
             yield watch
             watch.good.socket.close()
     finally:
@@ -110,7 +99,9 @@ def test_any_bytes_as_a_frame(watch: Watch, body: bytes) -> None:
 @given(st.sampled_from(VERSIONS), st.binary(max_size=200))
 def test_any_bytes_behind_a_good_header(watch: Watch, api: tuple[int, int], body: bytes) -> None:
     # Produce without acks gets no answer: a Metadata request behind it does.
-    watch.send(header(*api) + body, header(3, 12) + encode_bytes(MetadataRequest(topics=[]), 12))
+    watch.send(
+        header(*api) + body, header(3, 12) + encode_bytes(wire.MetadataRequest(topics=[]), 12)
+    )
 
 
 @OFTEN
@@ -125,7 +116,7 @@ def test_a_valid_request_with_some_bytes_changed(
             body[position] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(body)))
     request = bytes(body) if data.draw(st.booleans()) else bytes(body[:cut])
-    with_answer = header(3, 12) + encode_bytes(MetadataRequest(topics=[]), 12)
+    with_answer = header(3, 12) + encode_bytes(wire.MetadataRequest(topics=[]), 12)
     with RawClient(watch.port, timeout_s=10) as client:
         # A long poll of a fetch, or a rebalance, may keep the answer away for long: do not wait.
         client.send_frame(header(*api) + request)
@@ -145,10 +136,12 @@ def test_a_batch_with_some_bytes_changed(watch: Watch, data: st.DataObject) -> N
         from crc32c import crc32c
 
         struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
-    topics = [TopicProduceData(name="t", partition_data=[PartitionProduceData(records=batch)])]
-    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics)
+    topics = [
+        wire.TopicProduceData(name="t", partition_data=[wire.PartitionProduceData(records=batch)])
+    ]
+    request = wire.ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics)
     with RawClient(watch.port, timeout_s=10) as client:
-        client.ask(request, 9, ProduceResponse)
+        client.ask(request, 9, wire.ProduceResponse)
     watch.check()
 
 

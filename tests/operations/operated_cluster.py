@@ -18,10 +18,10 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.clients.admin import create_topic
-from tierlog.bench.cluster import Cluster, combined
-from tierlog.bench.kafka_peer import run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.cluster import Cluster, combined
+from tierlog.bench.harness.processes.kafka_peer import run_tool
+from tierlog.bench.harness.requests.admin import create_topic
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.waiting import wait_until
 
 NODES = (1, 2, 3)
@@ -95,12 +95,7 @@ class OperatedCluster:
         if words[0] == "tierlog":
             words[0] = str(Path(sys.executable).with_name("tierlog"))
         done = subprocess.run(
-            words,
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=_TOOL_S,
-            check=False,
+            words, cwd=self.directory, capture_output=True, text=True, timeout=_TOOL_S, check=False
         )
         assert done.returncode == expected_code, f"{line}: {done.stdout}{done.stderr}"
         if words[1] == "info":

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tierlog.bench.kafka_peer import TOOLS
+from tierlog.bench.harness.processes.kafka_peer import TOOLS
 from tierlog.broker.config.config import read_config
 from tierlog.clients.properties import parse_properties
 from tierlog.tests.house_rules import ROOT

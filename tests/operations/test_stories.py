@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.bench.harness.processes.live_files import live_paths
 from tierlog.tests.scenarios.object_store import BUCKET, ObjectStore
 from tierlog.tests.scenarios.plain_io import produce, read, value_of
 from tierlog.tests.waiting import wait_until
@@ -66,7 +67,9 @@ def test_all_is_well_and_every_node_is_restarted(tmp_path: Path) -> None:
     with operated(tmp_path) as cluster:
         cluster.create_topic(TIERED)
         write(cluster, count=MANY)
-        wait_until(lambda: len(list((tmp_path / "tier").rglob("*.log"))) >= 2, WITHIN_S, "no copy")
+        wait_until(
+            lambda: len(list(live_paths(tmp_path / "tier", "**/*.log"))) >= 2, WITHIN_S, "no copy"
+        )
         ready, unavailable, under_min, under_replicated, status, verify = look
         assert cluster.run(ready).strip() == "ready"
         for line in (unavailable, under_min, under_replicated):
@@ -149,7 +152,9 @@ def test_every_node_is_lost_and_the_cluster_comes_back_from_its_tier(tmp_path: P
         def copied() -> float:
             return sum(cluster.metric(each, "RemoteCopyLagSegments") for each in NODES)
 
-        wait_until(lambda: len(list((tmp_path / "tier").rglob("*.log"))) >= 3, WITHIN_S, "no copy")
+        wait_until(
+            lambda: len(list(live_paths(tmp_path / "tier", "**/*.log"))) >= 3, WITHIN_S, "no copy"
+        )
         wait_until(lambda: copied() == 0, WITHIN_S, "the copies lag")
         cluster.run(verify)
         cluster.lose_the_disk(*NODES)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.pythons.environments import UV
 from tierlog.tests.pythons.interpreters import VERSIONS, Interpreter, find

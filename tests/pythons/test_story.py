@@ -1,7 +1,7 @@
 """What a user does with tierlog, from the first start to a secured cluster, in a few stories.
 
-`make test` tells them on each Python that the machine has (`test_other_pythons.py`), and once more
-without what Linux alone has. They need no more than a user's own environment: tierlog with its
+`make test-kafka` runs them on each Python that the machine has (`test_other_pythons.py`), and once
+more without what Linux alone has. They need no more than a user's own environment: tierlog with its
 extras `testing`, `certificates` and `arrow`, confluent-kafka, and what `tests/conftest.py` imports.
 """
 
@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import user_environment
+from tierlog.bench.harness.processes.tierlog_node import user_environment
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tables import scan
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.pythons.deprecations import deprecations_of_ours

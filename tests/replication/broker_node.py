@@ -18,7 +18,11 @@ from tierlog.replication.leader.replica_directories import (
     MoveTools,
     ReplicaDirectories,
 )
-from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.leader.replica_manager import (
+    ReplicaManager,
+    ReplicaManagerConfig,
+    ReplicaParts,
+)
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
 from tierlog.replication.remote_tier import RemoteTier
@@ -50,6 +54,7 @@ class BrokerNode:
         files: SimulatedFiles,
         remote_tier: RemoteTier | None = None,
         log_dirs: Sequence[str] = (DATA,),
+        is_metadata_writer: "MetadataWriter | None" = None,
     ) -> None:
         self.environment = SimulatedEnvironment(loop)
         self.log_manager = LogManager(files, log_dirs, LogConfig())
@@ -70,13 +75,16 @@ class BrokerNode:
             self.environment,
             self.log_manager,
             lambda: self.controller.image,
-            remote_tier,
-            MoveTools(
-                ReplicaDirectories(
-                    ControllerReports(NODE_ID, self.controller.decide), self.supervisor
+            ReplicaParts(
+                remote_tier=remote_tier,
+                is_metadata_writer=is_metadata_writer,
+                move_tools=MoveTools(
+                    ReplicaDirectories(
+                        ControllerReports(NODE_ID, self.controller.decide), self.supervisor
+                    ),
+                    LoopExecutor(),
+                    self.supervisor,
                 ),
-                LoopExecutor(),
-                self.supervisor,
             ),
             self.supervisor,
         )
@@ -106,17 +114,20 @@ class BrokerNode:
     def fetch_now(self, *asked: FetchPartition, max_bytes: int = 1 << 20) -> list[PartitionData]:
         """A fetch that takes what is there; nothing may have to wait."""
         params = FetchParams(max_wait_ms=0, max_bytes=max_bytes)
-        outcome = self.replicas.fetch(params, asked)
+        outcome = self.replicas.leader_fetch.fetch(params, asked)
         assert isinstance(outcome, list)
         return outcome
 
 
 @asynccontextmanager
 async def broker_node(
-    loop: SimulatedLoop, files: SimulatedFiles, remote_tier: RemoteTier | None = None
+    loop: SimulatedLoop,
+    files: SimulatedFiles,
+    remote_tier: RemoteTier | None = None,
+    is_metadata_writer: "MetadataWriter | None" = None,
 ) -> AsyncGenerator[BrokerNode, None]:
     """A broker that is stopped cleanly at the end of the story."""
-    node = BrokerNode(loop, files, remote_tier)
+    node = BrokerNode(loop, files, remote_tier, is_metadata_writer=is_metadata_writer)
     yield node
     await node.stop()
 
@@ -150,18 +161,30 @@ def codes(results: Sequence[PartitionData]) -> list[int]:
     return [result.error_code for result in results]
 
 
+def count_waiting(replicas: ReplicaManager) -> dict[str, int]:
+    """How many operations wait, by the purgatory's name."""
+    return {purgatory.name: len(purgatory) for purgatory in replicas.purgatories}
+
+
 READ_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 
 Story = Callable[[BrokerNode], Coroutine[object, object, None]]
+MetadataWriter = Callable[[str | None], bool]
 
 
-def with_broker(story: Story, disk: SimulatedDisk | None = None) -> None:
+def with_broker(
+    story: Story,
+    disk: SimulatedDisk | None = None,
+    is_metadata_writer: MetadataWriter | None = None,
+) -> None:
     """Tell a story of one broker, from its start to its clean end."""
 
     async def whole(loop: SimulatedLoop) -> None:
-        async with broker_node(loop, SimulatedFiles(disk or SimulatedDisk())) as node:
-            await story(node)
+        files = SimulatedFiles(disk or SimulatedDisk())
+        node = BrokerNode(loop, files, is_metadata_writer=is_metadata_writer)
+        await story(node)
+        await node.stop()
 
     simulate(whole)
 

@@ -24,7 +24,7 @@ from tierlog.replication.metadata.metadata_records import (
     RegisterBrokerRecord,
 )
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
-from tierlog.replication.partition.isr_state import ErrorReaction, IsrAnswer, IsrProposal
+from tierlog.replication.partition.isr import ErrorReaction, IsrAnswer, IsrProposal
 from tierlog.replication.partition.partition import Partition
 
 from .three_replicas import LEADER, SECOND, T0, THIRD, TOPIC_ID, Leader
@@ -53,8 +53,6 @@ class IsrWalk:
         assert found is not None
         return found
 
-    # -- The followers ------------------------------------------------------------------------
-
     def fetch(self, broker_id: int, *, is_lost: bool) -> None:
         """The follower asks; it has the records unless the answer is lost."""
         broker = self.controller.brokers[broker_id]
@@ -73,8 +71,6 @@ class IsrWalk:
         registered = RegisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch, fenced=True)
         self._commit([*moves, registered])
         self.unfence(broker_id)
-
-    # -- The controller -----------------------------------------------------------------------
 
     def fence(self, broker_id: int) -> None:
         epoch = self.controller.brokers[broker_id].epoch
@@ -110,8 +106,6 @@ class IsrWalk:
         self.controller = delta.apply(self.controller.offset + len(records), 1)
         self.unpublished += records
 
-    # -- The leader ---------------------------------------------------------------------------
-
     def shrink(self) -> None:
         proposal = self.partition.propose_shrink(self.leader.environment.wall_clock_ms())
         if proposal is not None:
@@ -131,8 +125,6 @@ class IsrWalk:
             return
         if self.proposal is proposal:
             self.proposal = None
-
-    # -- The rules ----------------------------------------------------------------------------
 
     def check(self, high_watermark_before: int) -> None:
         """Whoever can be elected holds everything below the high watermark."""

@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
+import pytest
+
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.control.brokers.broker_control import BrokerRegistration
 from tierlog.replication.control.controller import Controller
 from tierlog.replication.control.controller_config import ControllerConfig
+from tierlog.replication.control.controller_loop import ControllerTools
 from tierlog.replication.metadata.cluster_image import Endpoint
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.storage.directory.log_dir import LogDir
+from tierlog.tests import wire
 from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
@@ -63,8 +61,7 @@ def open_controller(
         CLUSTER_ID,
         environment,
         metadata_log,
-        LoopExecutor(),
-        Supervisor(environment.random),
+        ControllerTools(LoopExecutor(), Supervisor(environment.random), pytest.fail),
     )
 
 
@@ -73,14 +70,14 @@ def creation(
     partitions: int = 1,
     configs: dict[str, str] | None = None,
     validate_only: bool = False,
-) -> CreateTopicsRequest:
+) -> wire.CreateTopicsRequest:
     """A request for topics with the broker's own replication factor."""
     stated = [
-        CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
+        wire.CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
     ]
-    return CreateTopicsRequest(
+    return wire.CreateTopicsRequest(
         topics=[
-            CreatableTopic(
+            wire.CreatableTopic(
                 name=name, num_partitions=partitions, replication_factor=-1, configs=stated
             )
             for name in names
@@ -97,6 +94,6 @@ async def create(controller: Controller, *names: str, partitions: int = 1) -> No
 
 async def delete(controller: Controller, topic: str) -> None:
     """Delete a topic; it must work."""
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=1_000)
+    request = wire.DeleteTopicsRequest(topics=[wire.DeleteTopicState(name=topic)], timeout_ms=1_000)
     response = await controller.delete_topics(request)
     assert response.responses[0].error_code == 0

@@ -36,8 +36,6 @@ class ReplicaWalk:
         self.did: list[str] = []
         self.lead(1)
 
-    # -- Who is there -------------------------------------------------------------------------
-
     @property
     def nodes(self) -> dict[int, ReplicaNode]:
         return self.group.nodes
@@ -66,8 +64,6 @@ class ReplicaWalk:
         if leader is not None:
             leader.partition.update(self.group.image)
             leader.partition.maybe_increment_high_watermark(self.group.now_ms)
-
-    # -- What happens -------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
         """So many events; afterwards everybody comes back and catches up."""
@@ -114,12 +110,12 @@ class ReplicaWalk:
         if candidates and self.chance.random() < 0.3:
             self.lead(self.chance.choice(candidates))
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for node_id in list(self.untold):
             if self.chance.random() < 0.5:
                 self.untold.discard(node_id)
                 if self.nodes[node_id].is_up:
-                    self.group.tell(self.nodes[node_id])
+                    self.group.notify(self.nodes[node_id])
 
     def produce(self) -> None:
         leader = self.leader
@@ -224,15 +220,13 @@ class ReplicaWalk:
             # A restart is a new term.
             self.lead(node.node_id)
         else:
-            self.group.tell(node)
+            self.group.notify(node)
 
     def reimage(self) -> None:
         node = self.chance.choice(list(self.nodes.values()))
         is_leader = self.group.image.leader == node.node_id
         if node.is_up and not is_leader and node.node_id not in self.isr:
             node.reimage()
-
-    # -- What must hold -----------------------------------------------------------------------
 
     def note_committed(self) -> None:
         leader = self.leader
@@ -259,7 +253,7 @@ class ReplicaWalk:
         assert leader is not None
         self.find_log_start(leader)
         for node in self.followers:
-            self.group.tell(node)
+            self.group.notify(node)
             node.catch_up()
             self.fetch_log_start(node, leader.log.log_start_offset)
             # A leader that is none any more may have deleted what this replica still hopes for.
@@ -289,7 +283,7 @@ class ReplicaWalk:
 
 EVENTS = (
     *["produce", "follow"] * 6,
-    *["roll", "copy", "expire", "tell"] * 3,
+    *["roll", "copy", "expire", "notify"] * 3,
     *["housekeeping", "start"] * 2,
     "crash",
     "stop",

@@ -6,7 +6,8 @@ The tier is played by `SlowTier`: what it takes and what it answers is the story
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.messages.fetch import PartitionData
@@ -19,7 +20,7 @@ from tierlog.tests.replication.broker_node import BrokerNode, batch_of, broker_n
 from tierlog.tests.replication.node import creation
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tiering.reading.remote_log_reader import RemoteFetchResult
 from tierlog.tiering.remote_log_manager import LeaderPartition
 
@@ -80,32 +81,27 @@ class SlowTier:
         self.stopped += [(partition, delete) for partition in partitions]
 
 
-Story = Callable[[BrokerNode, SlowTier], Coroutine[object, object, None]]
-
-
-def with_tier(story: Story, partitions: int = 3) -> None:
+@asynccontextmanager
+async def tiered_node(
+    loop: SimulatedLoop, tier: SlowTier, partitions: int = 3
+) -> AsyncGenerator[BrokerNode]:
     """A broker with a tiered topic t, of which offsets 0 to 2 are in the tier alone."""
-
-    async def whole(loop: SimulatedLoop) -> None:
-        tier = SlowTier()
-        async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
-            configs = {"remote.storage.enable": "true"}
-            request = creation("t", partitions=partitions, configs=configs)
-            response = await node.controller.create_topics(request)
-            assert response.topics[0].error_code == 0
-            for partition in range(partitions):
-                node.append("t", b"a", b"b", b"c", partition=partition)
-                node.append("t", b"local", partition=partition)
-                log = node.replicas.partition(TopicPartition("t", partition)).log
-                log.increment_local_log_start_offset(3)
-            await story(node, tier)
-
-    simulate(whole)
+    async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
+        configs = {"remote.storage.enable": "true"}
+        request = creation("t", partitions=partitions, configs=configs)
+        response = await node.controller.create_topics(request)
+        assert response.topics[0].error_code == 0
+        for partition in range(partitions):
+            node.append("t", b"a", b"b", b"c", partition=partition)
+            node.append("t", b"local", partition=partition)
+            log = node.replicas.partition(TopicPartition("t", partition)).log
+            log.bounds.advance_local_log_start(3)
+        yield node
 
 
 async def fetch(
     node: BrokerNode, *offsets: int, params: FetchParams | None = None
 ) -> list[PartitionData]:
     asked = [node.asked("t", offset, partition=n) for n, offset in enumerate(offsets)]
-    outcome = node.replicas.fetch(params or FetchParams(), asked)
+    outcome = node.replicas.leader_fetch.fetch(params or FetchParams(), asked)
     return outcome if isinstance(outcome, list) else await outcome

@@ -63,7 +63,7 @@ class NewFollower:
 
     def work(self, files: SimulatedFiles) -> None:
         follower = self.restart(files)
-        self.group.tell(follower)
+        self.group.notify(follower)
         follower.catch_up()
         follower.log.flush()
         follower.checkpoint()
@@ -77,7 +77,7 @@ class NewFollower:
             producer = log.producers.get(7)
             assert producer is not None
             assert producer.last_sequence >= 5
-        self.group.tell(follower)
+        self.group.notify(follower)
         follower.catch_up()
         self.check_is_like_the_leader(follower)
 
@@ -136,7 +136,7 @@ class DivergedFollower(NewFollower):
 
     def check(self, files: SimulatedFiles) -> None:
         follower = self.restart(files)
-        self.group.tell(follower)
+        self.group.notify(follower)
         follower.catch_up()
         self.check_is_like_the_leader(follower)
         # Nobody else knows the end of this replica's own epoch, 1.
@@ -170,7 +170,7 @@ class CutBelowItsFirstSegment(NewFollower):
     def check(self, files: SimulatedFiles) -> None:
         follower = self.restart(files)
         assert follower.log.log_start_offset == 0
-        self.group.tell(follower)
+        self.group.notify(follower)
         follower.catch_up()
         assert follower.log.log_start_offset == 0
         assert follower.epochs == {0: 0, 1: 4}
@@ -189,9 +189,6 @@ def test_a_follower_that_begins_after_the_tier_survives_every_crash(
 @pytest.mark.scenario("3.5")
 def test_a_tiered_log_that_is_cut_below_its_first_segment_survives_every_crash() -> None:
     assert cut_power_everywhere(CutBelowItsFirstSegment, chances_per_point=3) > 20
-
-
-# -- 5.7: a move to another log directory --------------------------------------------------------
 
 
 class TieredMove:

@@ -9,8 +9,10 @@ import asyncio
 
 from hypothesis import example, given, settings, strategies as st
 
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
 from .isr_walk import IsrWalk
-from .three_replicas import SECOND, THIRD, Leader, with_leader
+from .three_replicas import SECOND, THIRD, one_leader
 
 STEPS = (
     "append",
@@ -92,12 +94,13 @@ LATE_ANSWER: list[Step] = [
 @example(LATE_ANSWER)
 @given(st.lists(STEP, max_size=40))
 def test_whoever_may_be_elected_holds_what_was_acknowledged(steps: list[Step]) -> None:
-    async def story(leader: Leader) -> None:
-        walk = IsrWalk(leader)
-        for step in steps:
-            before = leader.high_watermark
-            await take(walk, step)
-            walk.check(before)
-        await settle(walk)
+    async def story(loop: SimulatedLoop) -> None:
+        async with one_leader(loop) as leader:
+            walk = IsrWalk(leader)
+            for step in steps:
+                before = leader.high_watermark
+                await take(walk, step)
+                walk.check(before)
+            await settle(walk)
 
-    with_leader(story)
+    simulate(story)

@@ -7,6 +7,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.replication.leader.replica_manager import ReplicaParts
 from tierlog.replication.leader.replica_selection import RackAwareSelection
 from tierlog.replication.metadata.metadata_records import (
     BrokerEndpoint,
@@ -14,16 +15,21 @@ from tierlog.replication.metadata.metadata_records import (
     RegisterBrokerRecord,
 )
 from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
+from tierlog.tests.simulation.loop import SimulatedLoop
 
 from .broker_node import values_in
-from .three_replicas import LEADER, SECOND, T0, THIRD, TOPIC_ID, Leader, with_leader
+from .three_replicas import LEADER, SECOND, T0, THIRD, TOPIC_ID, Leader, one_leader
 
 RACKS = {LEADER: "a", SECOND: "b", THIRD: "c"}
 
 
+def near(leader: Leader) -> ReplicaParts:
+    """The leader chooses by the racks."""
+    return ReplicaParts(selection=RackAwareSelection(lambda each: leader.image.brokers.get(each)))
+
+
 def with_racks(leader: Leader) -> None:
-    """The brokers are in racks, and serve clients; the leader chooses by them."""
-    leader.replicas.read_near(RackAwareSelection(lambda each: leader.image.brokers.get(each)))
+    """The brokers are in racks, and serve clients."""
     leader.publish(*(registered(each, "clients") for each in RACKS))
 
 
@@ -42,7 +48,7 @@ def ask(
 ) -> "FetchResults | asyncio.Future[FetchResults]":
     params = FetchParams(max_wait_ms=wait_ms, rack=rack, listener="clients")
     asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), offset, 1 << 20)
-    return leader.replicas.fetch(params, [asked])
+    return leader.replicas.leader_fetch.fetch(params, [asked])
 
 
 def read(leader: Leader, rack: str | None, offset: int = 0) -> PartitionData:
@@ -61,8 +67,10 @@ def replicated(leader: Leader, *values: bytes) -> None:
 
 
 @pytest.mark.parametrize(("rack", "replica"), [("b", SECOND), ("c", THIRD)])
-def test_a_consumer_is_sent_to_the_replica_in_its_rack(rack: str, replica: int) -> None:
-    async def story(leader: Leader) -> None:
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack(
+    loop: SimulatedLoop, rack: str, replica: int
+) -> None:
+    async with one_leader(loop, near) as leader:
         with_racks(leader)
         replicated(leader, b"x", b"y")
         result = read(leader, rack, 1)
@@ -75,12 +83,10 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack(rack: str, replica: int) 
             (2, 2, 0)
         )
 
-    with_leader(story)
-
 
 @pytest.mark.parametrize("rack", [None, "", "a", "d"])
-def test_others_read_from_the_leader(rack: str | None) -> None:
-    async def story(leader: Leader) -> None:
+async def test_others_read_from_the_leader(loop: SimulatedLoop, rack: str | None) -> None:
+    async with one_leader(loop, near) as leader:
         with_racks(leader)
         replicated(leader, b"x")
         results = ask(leader, rack)
@@ -88,20 +94,15 @@ def test_others_read_from_the_leader(rack: str | None) -> None:
         assert values_in(results[0]) == [b"x"]
         assert results[0].preferred_read_replica == -1
 
-    with_leader(story)
+
+async def test_without_a_selector_racks_do_not_matter(leader: Leader) -> None:
+    leader.publish(*(registered(each, "clients") for each in RACKS))
+    replicated(leader, b"x")
+    assert values_in(read(leader, "b")) == [b"x"]
 
 
-def test_without_a_selector_racks_do_not_matter() -> None:
-    async def story(leader: Leader) -> None:
-        leader.publish(*(registered(each, "clients") for each in RACKS))
-        replicated(leader, b"x")
-        assert values_in(read(leader, "b")) == [b"x"]
-
-    with_leader(story)
-
-
-def test_only_replicas_that_can_serve_the_offset_are_candidates() -> None:
-    async def story(leader: Leader) -> None:
+async def test_only_replicas_that_can_serve_the_offset_are_candidates(loop: SimulatedLoop) -> None:
+    async with one_leader(loop, near) as leader:
         with_racks(leader)
         replicated(leader, b"x", b"y")
         leader.append(b"z", acks=1)
@@ -119,11 +120,11 @@ def test_only_replicas_that_can_serve_the_offset_are_candidates() -> None:
         assert values_in(read(leader, "b", 0)) == [b"x", b"y"]
         assert read(leader, "c", 0).preferred_read_replica == THIRD
 
-    with_leader(story)
 
-
-def test_a_fenced_broker_or_one_without_the_listener_is_no_candidate() -> None:
-    async def story(leader: Leader) -> None:
+async def test_a_fenced_broker_or_one_without_the_listener_is_no_candidate(
+    loop: SimulatedLoop,
+) -> None:
+    async with one_leader(loop, near) as leader:
         with_racks(leader)
         replicated(leader, b"x")
         leader.publish(BrokerRegistrationChangeRecord(broker_id=SECOND, broker_epoch=20, fenced=1))
@@ -131,11 +132,9 @@ def test_a_fenced_broker_or_one_without_the_listener_is_no_candidate() -> None:
         leader.publish(registered(THIRD, "others"))
         assert values_in(read(leader, "c")) == [b"x"]
 
-    with_leader(story)
 
-
-def test_a_follower_serves_consumers_up_to_its_high_watermark() -> None:
-    async def story(leader: Leader) -> None:
+async def test_a_follower_serves_consumers_up_to_its_high_watermark(loop: SimulatedLoop) -> None:
+    async with one_leader(loop, near) as leader:
         replicated(leader, b"x", b"y")
         leader.append(b"z", acks=1)
         leader.change(leader=SECOND)
@@ -149,11 +148,9 @@ def test_a_follower_serves_consumers_up_to_its_high_watermark() -> None:
         assert read(leader, None).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert leader.follow(THIRD, 0, epoch=1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    with_leader(story)
 
-
-def test_a_consumer_of_a_follower_waits_for_its_high_watermark() -> None:
-    async def story(leader: Leader) -> None:
+async def test_a_consumer_of_a_follower_waits_for_its_high_watermark(loop: SimulatedLoop) -> None:
+    async with one_leader(loop, near) as leader:
         replicated(leader, b"x")
         leader.append(b"y", acks=1)
         leader.change(leader=SECOND)
@@ -174,5 +171,3 @@ def test_a_consumer_of_a_follower_waits_for_its_high_watermark() -> None:
         leader.change(leader=LEADER)
         (result,) = await beyond
         assert (result.error_code, not result.records) == (0, True)
-
-    with_leader(story)

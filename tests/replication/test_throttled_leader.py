@@ -6,26 +6,32 @@ import pytest
 
 from tierlog.clients.protocol.primitives import size_of
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.replication.leader.replica_manager import ReplicaParts
 from tierlog.replication.metadata.metadata_records import ConfigRecord
 from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
 from tierlog.replication.replication_quota import ReplicationQuota
 from tierlog.replication.throttled_replicas import ThrottledReplicas
 from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.tests.simulation.loop import SimulatedLoop
 
-from .three_replicas import LEADER, SECOND, THIRD, TOPIC_ID, Leader, with_leader
+from .three_replicas import LEADER, SECOND, THIRD, TOPIC_ID, Leader, PartsOf, one_leader
 
 RATE = 1_000
 VALUE = b"v" * 400
 
 
-def throttled(leader: Leader, *replicas: str) -> ReplicationQuota:
+def rated() -> ReplicationQuota:
     quota = ReplicationQuota()
     quota.bytes_per_second = RATE
-    leader.replicas.throttle_followers(
-        ThrottledReplicas(quota, LEADER, lambda topic: topic.leader_replication_throttled_replicas)
-    )
-    listed(leader, *replicas)
     return quota
+
+
+def within(quota: ReplicationQuota) -> PartsOf:
+    """A leader that keeps its followers within the quota."""
+    throttle = ThrottledReplicas(
+        quota, LEADER, lambda topic: topic.leader_replication_throttled_replicas
+    )
+    return lambda _: ReplicaParts(throttle=throttle)
 
 
 def listed(leader: Leader, *replicas: str) -> None:
@@ -39,7 +45,7 @@ def nbytes(leader: Leader, follower: int, offset: int, max_bytes: int = 1) -> in
     """The bytes that a follower gets at once; one batch by default."""
     params = FetchParams(follower, max_wait_ms=0, isolation=FetchIsolation.LOG_END)
     asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), offset, max_bytes, 0)
-    results = leader.replicas.fetch(params, [asked])
+    results = leader.replicas.leader_fetch.fetch(params, [asked])
     assert isinstance(results, list)
     assert results[0].error_code == 0
     records = results[0].records
@@ -47,14 +53,15 @@ def nbytes(leader: Leader, follower: int, offset: int, max_bytes: int = 1) -> in
 
 
 @pytest.mark.parametrize("replicas", [("*",), ("0:1", "0:3")])
-def test_a_new_replica_takes_its_bytes_by_the_rate(replicas: tuple[str, ...]) -> None:
-    async def story(leader: Leader) -> None:
+async def test_a_new_replica_takes_its_bytes_by_the_rate(
+    loop: SimulatedLoop, replicas: tuple[str, ...]
+) -> None:
+    async with one_leader(loop, within(rated())) as leader:
         leader.change(isr=[LEADER, SECOND])
-        throttled(leader, *replicas)
+        listed(leader, *replicas)
         batches = 50
         for _ in range(batches):
             leader.append(VALUE, acks=1)
-        loop = asyncio.get_running_loop()
         began, total, offset = loop.time(), 0, 0
         while offset < batches:
             got = nbytes(leader, THIRD, offset)
@@ -63,13 +70,13 @@ def test_a_new_replica_takes_its_bytes_by_the_rate(replicas: tuple[str, ...]) ->
         assert loop.time() - began == pytest.approx(total / RATE, abs=1.5)
         assert loop.time() - began > 20
 
-    with_leader(story)
 
+async def test_a_replica_in_the_isr_is_counted_but_never_held_back(loop: SimulatedLoop) -> None:
+    quota = rated()
 
-def test_a_replica_in_the_isr_is_counted_but_never_held_back() -> None:
-    async def story(leader: Leader) -> None:
+    async with one_leader(loop, within(quota)) as leader:
         leader.change(isr=[LEADER, SECOND])
-        quota = throttled(leader, "*")
+        listed(leader, "*")
         for _ in range(20):
             leader.append(VALUE, acks=1)
         for offset in range(20):
@@ -81,19 +88,19 @@ def test_a_replica_in_the_isr_is_counted_but_never_held_back() -> None:
         assert follower is not None
         assert follower.log_end_offset == 0
 
-    with_leader(story)
 
+async def test_a_fetch_that_is_held_back_waits_and_is_empty(loop: SimulatedLoop) -> None:
+    quota = rated()
 
-def test_a_fetch_that_is_held_back_waits_and_is_empty() -> None:
-    async def story(leader: Leader) -> None:
+    async with one_leader(loop, within(quota)) as leader:
         leader.change(isr=[LEADER, SECOND])
-        quota = throttled(leader, "0:1")
+        listed(leader, "0:1")
         for _ in range(20):
             leader.append(VALUE, acks=1)
         assert nbytes(leader, THIRD, 0, 1 << 20) > 5 * RATE
         params = FetchParams(THIRD, max_wait_ms=500, isolation=FetchIsolation.LOG_END)
         asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), 1, 1 << 20, 0)
-        waits = leader.replicas.fetch(params, [asked])
+        waits = leader.replicas.leader_fetch.fetch(params, [asked])
         assert isinstance(waits, asyncio.Future)
         leader.append(VALUE, acks=1)
         await asyncio.sleep(0.4)
@@ -107,5 +114,3 @@ def test_a_fetch_that_is_held_back_waits_and_is_empty() -> None:
         assert not nbytes(leader, THIRD, 1)
         quota.bytes_per_second = 100 * RATE
         assert nbytes(leader, THIRD, 1)
-
-    with_leader(story)

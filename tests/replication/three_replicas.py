@@ -1,13 +1,18 @@
 """Shared by tests: a leader with two followers."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.leader.replica_manager import (
+    ReplicaManager,
+    ReplicaManagerConfig,
+    ReplicaParts,
+)
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import (
     ConfigRecord,
@@ -25,7 +30,7 @@ from tierlog.tests.replication.broker_node import batch_of
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 
 TOPIC_ID = Uuid(b"t" * 16)
 T0 = TopicPartition("t", 0)
@@ -35,14 +40,18 @@ LEADER, SECOND, THIRD = 1, 2, 3
 class Leader:
     """Broker 1 of three, and what its metadata says."""
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    def __init__(self, loop: SimulatedLoop, parts_of: "PartsOf") -> None:
         self.environment = SimulatedEnvironment(loop)
         files = SimulatedFiles(SimulatedDisk())
         files.mkdirs("/data")
         self.image = ClusterImage("cluster")
         self.logs = log_manager = LogManager(files, ["/data"], LogConfig())
         self.replicas = ReplicaManager(
-            ReplicaManagerConfig(LEADER), self.environment, log_manager, lambda: self.image
+            ReplicaManagerConfig(LEADER),
+            self.environment,
+            log_manager,
+            lambda: self.image,
+            parts_of(self),
         )
         self.publish(
             *(
@@ -96,15 +105,21 @@ class Leader:
         params = FetchParams(
             broker_id, max_wait_ms=0, isolation=FetchIsolation.LOG_END, replica_epoch=broker_epoch
         )
-        results = self.replicas.fetch(params, [asked])
+        results = self.replicas.leader_fetch.fetch(params, [asked])
         assert isinstance(results, list)
         return results[0]
 
 
-def with_leader(story: Callable[[Leader], Coroutine[object, object, None]]) -> None:
-    async def whole(loop: SimulatedLoop) -> None:
-        leader = Leader(loop)
-        await story(leader)
-        await leader.replicas.stop()
+PartsOf = Callable[[Leader], ReplicaParts]
+"""What the leader's replicas have to do with."""
 
-    simulate(whole)
+
+def alone(_: Leader) -> ReplicaParts:
+    return ReplicaParts()
+
+
+@asynccontextmanager
+async def one_leader(loop: SimulatedLoop, parts_of: PartsOf = alone) -> AsyncGenerator[Leader]:
+    leader = Leader(loop, parts_of)
+    yield leader
+    await leader.replicas.stop()

@@ -6,12 +6,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
 from tierlog.replication.partition.fetch_data import EpochEndOffset, FetchParams, FetchPartition
 from tierlog.storage.log.fetch_data import RemoteRead
-from tierlog.tests.replication.tiered_replicas import (
-    PARTITION,
-    ReplicaNode,
-    bytes_of,
-    diverging_in,
-)
+from tierlog.tests.replication.tiered_replicas import PARTITION, ReplicaNode, bytes_of, diverging_in
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.reading.chunk_cache import ChunkCache

@@ -163,8 +163,6 @@ class ReplicaNode:
             follower, asked.fetch_offset, asked.log_start_offset, self.group.now_ms
         )
 
-    # -- Its life -----------------------------------------------------------------------------
-
     def checkpoint(self) -> None:
         """What the housekeeping of a broker writes every minute or less."""
         self.logs.checkpoint_recovery_points()
@@ -185,9 +183,7 @@ class ReplicaNode:
         self.disk = SimulatedDisk()
         self.history.clear()
         self.start()
-        self.group.tell(self)
-
-    # -- As leader ----------------------------------------------------------------------------
+        self.group.notify(self)
 
     def produce(self, count: int = 1, producer_id: int = -1, sequence: int = 0) -> None:
         """Append records with acks=1."""
@@ -222,7 +218,7 @@ class ReplicaNode:
         log = self.log
         bounds = LogExtent(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
         history = log.leader_epochs.entries
-        log.update_highest_remote_offset(copied_up_to(self.group.metadata.log, history, bounds))
+        log.bounds.update_highest_remote(copied_up_to(self.group.metadata.log, history, bounds))
 
     def expire_local(self, up_to: int) -> None:
         """Let local retention delete the segments below an offset that are in the tier."""
@@ -265,8 +261,6 @@ class ReplicaNode:
         """What the leader answers an OffsetForLeaderEpoch request. Raises KafkaError."""
         self.partition.leader_log(ask.current_leader_epoch)
         return self.partition.epoch_end_offset(ask.epoch)
-
-    # -- As follower --------------------------------------------------------------------------
 
     def step(self) -> Answered | None:
         """One ask and its answer; None if there is nothing to ask now."""
@@ -345,8 +339,6 @@ class ReplicaNode:
 
         self.fetch_until(has_all)
 
-    # -- What is there ------------------------------------------------------------------------
-
     @property
     def epochs(self) -> dict[int, int]:
         """The leader epoch history."""
@@ -393,8 +385,8 @@ def subject_of(ask: Ask) -> int:
 
 
 def diverging_in(result: PartitionData) -> EpochEndOffset | None:
-    told = result.diverging_epoch
-    return EpochEndOffset(told.epoch, told.end_offset) if told.epoch >= 0 else None
+    diverging = result.diverging_epoch
+    return EpochEndOffset(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None
 
 
 def bytes_of(result: PartitionData) -> bytes:
@@ -452,10 +444,10 @@ class ReplicaGroup:
         )
         for node in self.nodes.values():
             if node.is_up:
-                self.tell(node)
+                self.notify(node)
         return self.nodes[node_id]
 
-    def tell(self, node: ReplicaNode) -> None:
+    def notify(self, node: ReplicaNode) -> None:
         """Let a broker know who leads."""
         if self.image.leader < 0:
             return

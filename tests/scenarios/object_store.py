@@ -9,10 +9,9 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self, cast
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.waiting import wait_until
 
 BUCKET = "tier"
@@ -81,10 +80,5 @@ class ObjectStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()

@@ -25,7 +25,7 @@ def value_of(index: int) -> bytes:
 
 
 class PlainProducer:
-    """acks=all; each record is acknowledged or refused within the time."""
+    """acks=all; each record is acknowledged or refused within the time, and a `send` is a batch."""
 
     def __init__(self, bootstrap: str, topic: str, timeout_ms: int = 3_000) -> None:
         self._topic = topic
@@ -36,6 +36,8 @@ class PlainProducer:
                 "bootstrap.servers": bootstrap,
                 "acks": "all",
                 "message.timeout.ms": timeout_ms,
+                # Nothing leaves before the flush: how many batches there are is not left to chance.
+                "linger.ms": timeout_ms // 2,
                 "log_level": 0,
             }
         )
@@ -68,7 +70,7 @@ def produce(
 
 
 def read(
-    bootstrap: str, topic: str, count: int, *, start: int = 0, timeout_s: float = 30
+    bootstrap: str, topic: str, count: int, *, start: int = 0, timeout_s: float = 120
 ) -> list[tuple[int, bytes]]:
     """`count` records from an offset on; fewer if they do not come in time."""
     consumer = _consumer(bootstrap, topic, start)

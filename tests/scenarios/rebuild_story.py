@@ -16,7 +16,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.tier_command import Answer, tier
 from tierlog.tests.waiting import wait_until
 

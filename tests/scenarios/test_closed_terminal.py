@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.processes.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.broker_process import TEST_PROPERTIES, BrokerProcess, BrokerThread, RawClient
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hangups_end_processes")]
 
 WITHIN_S = 120.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition as ClientPartition
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.record.batch import batches
 
 from ..conformance.real_records import create

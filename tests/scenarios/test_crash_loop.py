@@ -14,7 +14,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import read
 from tierlog.tests.waiting import wait_until

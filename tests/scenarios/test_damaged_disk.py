@@ -119,9 +119,9 @@ def test_a_torn_tail_is_cut_off(damage: Damage, after_a_crash: Path, tmp_path: P
         assert read(broker.bootstrap, TOPIC, left) == EVERYTHING[:left]
         assert broker.stop() == 0
     assert "Traceback" not in broker.log.read_text()
-    (told,) = losses(broker)
+    (loss,) = losses(broker)
     assert (
-        f"The log of {TOPIC}-0 in {data}/{TOPIC}-0 was truncated at offset {left} because" in told
+        f"The log of {TOPIC}-0 in {data}/{TOPIC}-0 was truncated at offset {left} because" in loss
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import produce, read, value_of
 from tierlog.tests.waiting import wait_until
@@ -78,9 +78,9 @@ def test_a_damaged_segment_is_an_error_of_its_partition_alone(
         with pytest.raises(AssertionError, match=r"Not within .*: 0 of 1 records"):
             read(node.bootstrap, "hurt", 1, start=start, timeout_s=2)
         assert len(read(node.bootstrap, "whole", RECORDS)) == RECORDS
-        told = [line for line in node.output.splitlines() if " WARNING " in line]
-        assert len(told) == 1, told
-        assert "hurt-0 cannot be read from the remote tier now" in told[0]
+        lines = [line for line in node.output.splitlines() if " WARNING " in line]
+        assert len(lines) == 1, lines
+        assert "hurt-0 cannot be read from the remote tier now" in lines[0]
 
         second.write_bytes(content)
         rest = read(node.bootstrap, "hurt", RECORDS - start, start=start)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.broker.config.config import read_config
 from tierlog.clients.properties import parse_properties
 from tierlog.tests.house_rules import ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import produce, read, value_of
 from tierlog.tests.tiering.servers.abfs import AzuriteServer
@@ -55,7 +55,7 @@ def test_the_page_has_a_block_for_each_store() -> None:
     assert set(documented()) == {"file", "s3", "gs", "abfs", "webhdfs", "sftp"}
 
 
-def tell_and_read_back(directory: Path, tier: dict[str, str]) -> str:
+def write_and_read_back(directory: Path, tier: dict[str, str]) -> str:
     """Fill a topic, lose the local part of it, read it; what the broker has said meanwhile."""
     with TierlogNode(directory / "node", properties=PROPERTIES | tier) as node:
         folder = node.directory / "logs" / f"{TOPIC}-0"
@@ -73,6 +73,12 @@ def tell_and_read_back(directory: Path, tier: dict[str, str]) -> str:
         node.start()
         assert read(node.bootstrap, TOPIC, RECORDS) == EVERYTHING
         return node.output
+
+
+def complaints(said: str) -> list[str]:
+    """The warnings but for one: on a busy machine, a server's first answer may take seconds."""
+    warnings = (line for line in said.splitlines() if " WARNING " in line)
+    return [line for line in warnings if " has not answered for " not in line]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +101,8 @@ def test_a_broker_stands_on_what_the_page_says(
         assert own["rsm.config.url"].startswith(f"{protocol}://")
         # An emulator has an address, where Google's own is known.
         assert set(own) - {"rsm.config.option.endpoint_url"} <= set(stated)
-        said = tell_and_read_back(tmp_path, stated | own)
-    assert " WARNING " not in said
+        said = write_and_read_back(tmp_path, stated | own)
+    assert complaints(said) == []
     assert "Traceback" not in said
     for secret in server.secrets:
         assert secret not in said
@@ -105,5 +111,5 @@ def test_a_broker_stands_on_what_the_page_says(
 def test_a_broker_stands_on_files(tmp_path: Path) -> None:
     stated = documented()["file"]
     (tmp_path / "remote").mkdir()
-    said = tell_and_read_back(tmp_path, stated | {"rsm.config.url": f"file://{tmp_path}/remote"})
-    assert " WARNING " not in said
+    said = write_and_read_back(tmp_path, stated | {"rsm.config.url": f"file://{tmp_path}/remote"})
+    assert complaints(said) == []

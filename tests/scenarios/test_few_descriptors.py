@@ -6,17 +6,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from tierlog.tests import wire
 from tierlog.tests.broker_process import BrokerProcess, RawClient
 from tierlog.tests.storage.log_home import plain
 from tierlog.tests.waiting import wait_until
@@ -28,23 +18,23 @@ SIX_HUNDRED_FILES = ("sh", "-c", 'ulimit -n 600; exec "$0" "$@"')
 
 
 def create(client: RawClient, name: str, partitions: int) -> tuple[int, str | None]:
-    topic = CreatableTopic(
+    topic = wire.CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
-    (result,) = client.ask(request, 7, CreateTopicsResponse).topics
+    request = wire.CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
+    (result,) = client.ask(request, 7, wire.CreateTopicsResponse).topics
     return result.error_code, result.error_message
 
 
 def produce(client: RawClient, topic: str, partition: int) -> int:
-    data = PartitionProduceData(index=partition, records=bytes(plain()))
-    request = ProduceRequest(
+    data = wire.PartitionProduceData(index=partition, records=bytes(plain()))
+    request = wire.ProduceRequest(
         transactional_id=None,
         acks=-1,
         timeout_ms=30_000,
-        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        topic_data=[wire.TopicProduceData(name=topic, partition_data=[data])],
     )
-    answer = client.ask(request, 9, ProduceResponse)
+    answer = client.ask(request, 9, wire.ProduceResponse)
     return answer.responses[0].partition_responses[0].error_code
 
 

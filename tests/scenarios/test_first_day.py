@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS, ForeignClient
 from tierlog.tests.waiting import wait_until
 

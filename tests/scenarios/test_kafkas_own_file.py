@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 

@@ -17,22 +17,22 @@ PROPERTIES = {"remote.log.storage.system.enable": "false"}
 
 def produce(bootstrap: str, value: bytes) -> int:
     """The offset that a producer of its own was told."""
-    told: list[int] = []
+    offsets: list[int] = []
 
     def delivered(error: object, message: Message) -> None:
         assert error is None
-        told.append(message.offset() or 0)
+        offsets.append(message.offset() or 0)
 
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     producer.produce(TOPIC, value, partition=0, on_delivery=delivered)
     producer.flush(30)
-    return told[0]
+    return offsets[0]
 
 
 def read(bootstrap: str, count: int) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found = consumer.consume(count, timeout=10)
+    found = consumer.consume(count, timeout=60)
     consumer.close()
     return [message.value() for message in found]
 

@@ -14,13 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.clients.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.tests import wire
 from tierlog.tests.broker_process import RawClient
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import produce, read, value_of
@@ -103,16 +98,16 @@ def connect(node: TierlogNode) -> socket.socket:
 
 def slow_consumers(node: TierlogNode, topic: str, stack: ExitStack) -> list[RawClient]:
     """They have asked for the topic's beginning, again and again."""
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    asked = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=topic)])
     clients = [stack.enter_context(RawClient(node.port)) for _ in range(SLOW)]
-    topic_id = clients[0].ask(asked, 12, MetadataResponse).topics[0].topic_id
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=LARGE)
-    fetch = FetchRequest(
+    topic_id = clients[0].ask(asked, 12, wire.MetadataResponse).topics[0].topic_id
+    partition = wire.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=LARGE)
+    fetch = wire.FetchRequest(
         max_wait_ms=500,
         min_bytes=1,
         max_bytes=LARGE,
         session_epoch=-1,
-        topics=[FetchTopic(topic_id=topic_id, partitions=[partition])],
+        topics=[wire.FetchTopic(topic_id=topic_id, partitions=[partition])],
     )
     for client in clients:
         # The tier may answer some of them too late, and then with nothing.

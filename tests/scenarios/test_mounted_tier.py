@@ -7,8 +7,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.kafka_peer import run_tool
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.admin import Admin
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.scenarios.foreign_clients import CLIENTS

@@ -14,7 +14,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.object_store import ObjectStore
 from tierlog.tests.scenarios.tier_command import tier
@@ -148,11 +148,11 @@ def ends_in_tier(node: TierlogNode) -> dict[str, int]:
 
 
 def assert_came_back(
-    found: Sequence[bytes], told: dict[int, bytes], before: Sequence[bytes]
+    found: Sequence[bytes], acknowledged: dict[int, bytes], before: Sequence[bytes]
 ) -> None:
     assert len(set(found)) == len(found), "a record stands there twice"
     assert list(found[: len(before)]) == list(before), "what had come back before has changed"
-    wrong = [at for at, value in told.items() if found[at] != value]
+    wrong = [at for at, value in acknowledged.items() if found[at] != value]
     assert not wrong, f"acknowledged at {wrong[:5]}, and something else is there"
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.clients.admin import create_topic
-from tierlog.bench.clients.attacks import TOPIC
-from tierlog.bench.clients.client_process import start_client
+from tierlog.bench.harness.loads.client_process import start_client
+from tierlog.bench.harness.loads.hostile.attacks import TOPIC
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.waiting import wait_until
 
@@ -23,9 +23,9 @@ def test_a_broker_ends_in_time_with_all_attacks_going_on(tmp_path: Path) -> None
         fds = Path(f"/proc/{broker.process.pid}/fd")
         idle = len(list(fds.iterdir()))
         for name in ATTACKS:
-            order = ("--bootstrap", broker.bootstrap, "--seconds", "60", "--weight", "0.1")
-            attackers.enter_context(start_client("hostile", name, *order))
-        wait_until(lambda: len(list(fds.iterdir())) > idle + 100, 30, "few of them connected")
+            order = ("--bootstrap", broker.bootstrap, "--seconds", "240", "--weight", "0.1")
+            attackers.enter_context(start_client("hostile.hostile", name, *order))
+        wait_until(lambda: len(list(fds.iterdir())) > idle + 100, 180, "few of them connected")
         broker.process.terminate()
         assert broker.process.wait(STOPPED_WITHIN_S) == 0
     assert "Traceback" not in broker.log.read_text()

@@ -8,23 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from tierlog.tests import wire
 from tierlog.tests.broker_process import BrokerProcess, RawClient
 from tierlog.tests.storage.log_home import plain
 from tierlog.tests.waiting import wait_until
@@ -136,26 +120,26 @@ def removals(calls: Sequence[Call], prefix: str) -> list[int]:
 
 
 def create(client: RawClient, name: str, configs: Mapping[str, str]) -> None:
-    topic = CreatableTopic(
+    topic = wire.CreatableTopic(
         name=name,
         num_partitions=1,
         replication_factor=1,
         assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=configs[key]) for key in configs],
+        configs=[wire.CreatableTopicConfig(name=key, value=configs[key]) for key in configs],
     )
-    made = CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
-    assert client.ask(made, 7, CreateTopicsResponse).topics[0].error_code == ErrorCode.NONE
+    made = wire.CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
+    assert client.ask(made, 7, wire.CreateTopicsResponse).topics[0].error_code == ErrorCode.NONE
 
 
 def append(client: RawClient, topic: str, records: memoryview) -> None:
-    data = PartitionProduceData(index=0, records=bytes(records))
-    request = ProduceRequest(
+    data = wire.PartitionProduceData(index=0, records=bytes(records))
+    request = wire.ProduceRequest(
         transactional_id=None,
         acks=-1,
         timeout_ms=30_000,
-        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        topic_data=[wire.TopicProduceData(name=topic, partition_data=[data])],
     )
-    answer = client.ask(request, 9, ProduceResponse)
+    answer = client.ask(request, 9, wire.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
@@ -183,8 +167,10 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
     def story(client: RawClient) -> None:
         create(client, "durable", {"flush.messages": "1", "file.delete.delay.ms": "100"})
         append(client, "durable", plain())
-        gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="durable")], timeout_ms=30_000)
-        assert client.ask(gone, 6, DeleteTopicsResponse).responses[0].error_code == 0
+        gone = wire.DeleteTopicsRequest(
+            topics=[wire.DeleteTopicState(name="durable")], timeout_ms=30_000
+        )
+        assert client.ask(gone, 6, wire.DeleteTopicsResponse).responses[0].error_code == 0
         data = directory / "data"
         wait_until(lambda: not list(data.glob("durable-0*")), 60, lambda: str(list(data.iterdir())))
 

@@ -16,7 +16,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.object_store import ObjectStore
 from tierlog.tests.scenarios.plain_io import read
@@ -141,11 +141,7 @@ def kill_again_and_again(node: TierlogNode, sender: Sender, kills: int) -> None:
         def has_sent(goal: int = goal) -> bool:
             return sender.count >= goal
 
-        wait_until(
-            has_sent,
-            60,
-            lambda: f"{sender.errors[:3]}\n{node.log_tail()}",
-        )
+        wait_until(has_sent, 60, lambda: f"{sender.errors[:3]}\n{node.log_tail()}")
         # Half of the kills come right after a topic has come or gone.
         if chance.random() < 0.7:
             passing.turn(1_500)

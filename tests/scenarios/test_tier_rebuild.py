@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.admin import Admin, ConfigResourceType
 from tierlog.tests.scenarios.object_store import KEY, SECRET, ObjectStore
 from tierlog.tests.scenarios.rebuild_story import PROPERTIES, Story

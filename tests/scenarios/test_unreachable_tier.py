@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import NotUpError
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.probe import NotUpError
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.object_store import BUCKET, KEY, SECRET, ObjectStore
 from tierlog.tests.scenarios.plain_io import produce, read, value_of
@@ -94,7 +94,7 @@ def test_a_bucket_that_appears_later_gets_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_directory_that_cannot_be_written_is_told_in_plain_words(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_reported_in_plain_words(tmp_path: Path) -> None:
     # Nobody makes a directory there, root included.
     with TierlogNode(
         tmp_path / "node", properties=PROPERTIES | {"rsm.config.url": "file:///proc/tierlog/tier"}

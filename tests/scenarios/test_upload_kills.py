@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 from tierlog.tests.tiering.servers.server import FETCH_SECONDS
@@ -86,7 +87,7 @@ class UploadKills:
     def _has_parts(self) -> bool:
         # Looked at on the store's disk, where a look costs nothing: an upload soon is done.
         folder = self._gateway.directory / "buckets" / BUCKET / ".sgwtmp" / "multipart"
-        return any(True for _ in folder.glob("*/*/*"))
+        return any(True for _ in live_paths(folder, "*/*/*"))
 
     def _produce(self) -> None:
         values = (b"%010d" % number * (VALUE_BYTES // 10) for number in range(RECORDS_A_TURN))

@@ -166,12 +166,7 @@ def _acls() -> list[Case]:
     return [
         *_needing(ApiKey.DESCRIBE_ACLS, (1, 3), DESCRIBE, lambda _: _any_acl()),
         *_needing(ApiKey.DELETE_ACLS, (1, 3), ALTER, lambda _: {"filters": [_no_acl()]}),
-        *_needing(
-            ApiKey.CREATE_ACLS,
-            (1, 3),
-            ALTER,
-            lambda _: {"creations": [REFUSED_ACL]},
-        ),
+        *_needing(ApiKey.CREATE_ACLS, (1, 3), ALTER, lambda _: {"creations": [REFUSED_ACL]}),
     ]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from tierlog.broker.broker import Broker
 from tierlog.broker.dependencies import Dependencies
 from tierlog.broker.dispatch.apis import Apis
-from tierlog.broker.dispatch.quota_switch import Answer
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import Answer, ConnectedClient
+from tierlog.broker.network.response import Response
 from tierlog.broker.request.context import BrokerContext
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.metadata import MetadataResponse
@@ -130,11 +130,7 @@ def prepare(client: RawClient) -> dict[str, Names]:
         topics=[{"name": EXISTING, "partitions": offsets}],
     )
     ask(
-        client,
-        ApiKey.INIT_PRODUCER_ID,
-        3,
-        transactional_id=EXISTING,
-        transaction_timeout_ms=10_000,
+        client, ApiKey.INIT_PRODUCER_ID, 3, transactional_id=EXISTING, transaction_timeout_ms=10_000
     )
     return {name: names_of(client, name) for name in (EXISTING, MISSING)}
 

@@ -4,7 +4,7 @@ import socket
 import struct
 from pathlib import Path
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
 from tierlog.clients.protocol.schema import Message

@@ -77,7 +77,7 @@ def test_every_api_of_a_broker_that_is_checked_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_without_a_right_the_request_is_refused_and_nothing_is_told(
+def test_without_a_right_the_request_is_refused_and_discloses_nothing(
     stage: tuple[RawClient, Rules, dict[str, Names]], case: Case
 ) -> None:
     client, rules, names = stage
@@ -121,7 +121,7 @@ def test_describing_is_enough_for_nothing_else(
         cluster(DESCRIBE),
     )
     rules.allow(rights)
-    told = denials(answer_to(client, case, names[name]))
+    denied = denials(answer_to(client, case, names[name]))
     # The name of a topic that is not there may be told to whoever may describe it.
-    may_tell = case.key is ApiKey.DELETE_TOPICS
-    assert may_tell or bool(told) != is_enough(case, name, rights)
+    may_answer = case.key is ApiKey.DELETE_TOPICS
+    assert may_answer or bool(denied) != is_enough(case, name, rights)

@@ -7,22 +7,11 @@ from pathlib import Path
 import pytest
 
 from tierlog.broker.request.authorized_operations import OPERATIONS_NOT_REQUESTED
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.messages.create_topics import CreateTopicsResponse
-from tierlog.clients.protocol.messages.describe_cluster import DescribeClusterResponse
-from tierlog.clients.protocol.messages.describe_groups import DescribeGroupsResponse
-from tierlog.clients.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsResponse,
-)
-from tierlog.clients.protocol.messages.fetch import FetchResponse
-from tierlog.clients.protocol.messages.list_groups import ListGroupsResponse
-from tierlog.clients.protocol.messages.list_transactions import ListTransactionsResponse
-from tierlog.clients.protocol.messages.metadata import MetadataResponse
-from tierlog.clients.protocol.messages.offset_commit import OffsetCommitResponse
-from tierlog.clients.protocol.messages.offset_fetch import OffsetFetchResponse
-from tierlog.clients.protocol.messages.produce import ProduceResponse
 from tierlog.replication.authorizer.authorizer import AclOperation
 from tierlog.security.session import Session
+from tierlog.tests import wire
 
 from ..broker_process import RawClient
 from ..conformance.meaningful_requests import request
@@ -64,20 +53,22 @@ def bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-def metadata(client: RawClient, version: int = 12, **values: object) -> MetadataResponse:
+def metadata(client: RawClient, version: int = 12, **values: object) -> wire.MetadataResponse:
     asked = request(ApiKey.METADATA, version, **values)
-    return client.ask(asked, version, MetadataResponse)
+    return client.ask(asked, version, wire.MetadataResponse)
 
 
 def produce(client: RawClient, names: Names, version: int) -> int:
     data = [{"index": 0, "records": batch()}]
     topics = [{"name": names.name, "topic_id": names.topic_id, "partition_data": data}]
     asked = request(ApiKey.PRODUCE, version, acks=1, timeout_ms=5_000, topic_data=topics)
-    answer = client.ask(asked, version, ProduceResponse)
+    answer = client.ask(asked, version, wire.ProduceResponse)
     return answer.responses[0].partition_responses[0].error_code
 
 
-def fetch(client: RawClient, version: int, names: Names | None, **more: object) -> FetchResponse:
+def fetch(
+    client: RawClient, version: int, names: Names | None, **more: object
+) -> wire.FetchResponse:
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
     topics = (
         []
@@ -86,10 +77,10 @@ def fetch(client: RawClient, version: int, names: Names | None, **more: object) 
     )
     limits = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20}
     asked = request(ApiKey.FETCH, version, **limits, topics=topics, **more)
-    return client.ask(asked, version, FetchResponse)
+    return client.ask(asked, version, wire.FetchResponse)
 
 
-def code_of(answer: FetchResponse) -> int:
+def code_of(answer: wire.FetchResponse) -> int:
     return answer.responses[0].partitions[0].error_code
 
 
@@ -133,6 +124,25 @@ def test_a_repeated_request_is_decided_when_its_client_is_another(tmp_path: Path
             assert len(decided) < 10
 
 
+def test_only_who_may_replicate_displaces_the_sessions_of_consumers(tmp_path: Path) -> None:
+    """Everyone can state a replica id; a follower's session takes the place of a consumer's."""
+    slots = {"max.incremental.fetch.session.cache.slots": "1"}
+    with RuledBroker(tmp_path, slots) as broker, RawClient(broker.port) as client:
+        names = prepare(client)[EXISTING]
+        broker.rules.allow([topic(READ, EXISTING)])
+        session_id = fetch(client, 12, names, session_epoch=0).session_id
+        assert session_id
+        claimed = fetch(client, 12, names, session_epoch=0, replica_id=2)
+        assert code_of(claimed) == TOPIC_DENIED
+        assert claimed.session_id == 0
+        again = fetch(client, 12, None, session_id=session_id, session_epoch=1)
+        assert (again.error_code, again.session_id) == (0, session_id)
+        broker.rules.allow([cluster(AclOperation.CLUSTER_ACTION)])
+        assert fetch(client, 12, names, session_epoch=0, replica_id=2).session_id
+        gone = fetch(client, 12, None, session_id=session_id, session_epoch=2)
+        assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 def test_a_fetch_that_was_denied_is_not_remembered_as_allowed(stage: Stage) -> None:
     client, rules, names = stage
     rules.allow([])
@@ -157,7 +167,7 @@ def test_a_fetch_session_is_decided_at_each_fetch(stage: Stage, version: int) ->
     assert third.responses[0].partitions[0].records
 
 
-def test_an_id_that_is_not_there_is_told_from_no_right_as_ids_cannot_be_guessed(
+def test_an_unknown_id_and_a_missing_right_have_different_errors(
     stage: Stage,
 ) -> None:
     client, rules, names = stage
@@ -178,10 +188,12 @@ def test_lists_show_what_may_be_described(stage: Stage) -> None:
 
     def listed(rights: list[Right]) -> list[list[str | None]]:
         rules.allow(rights)
-        groups = client.ask(request(ApiKey.LIST_GROUPS, 4), 4, ListGroupsResponse)
-        transactions = client.ask(request(ApiKey.LIST_TRANSACTIONS, 0), 0, ListTransactionsResponse)
+        groups = client.ask(request(ApiKey.LIST_GROUPS, 4), 4, wire.ListGroupsResponse)
+        transactions = client.ask(
+            request(ApiKey.LIST_TRANSACTIONS, 0), 0, wire.ListTransactionsResponse
+        )
         every = request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[])
-        pages = client.ask(every, 0, DescribeTopicPartitionsResponse)
+        pages = client.ask(every, 0, wire.DescribeTopicPartitionsResponse)
         return [
             [each.name for each in metadata(client, topics=None).topics],
             [each.group_id for each in groups.groups],
@@ -238,13 +250,13 @@ def test_operations_are_those_that_the_client_may_do(stage: Stage) -> None:
     assert answer.topics[0].topic_authorized_operations == OPERATIONS_NOT_REQUESTED
     assert answer.cluster_authorized_operations == bits(DESCRIBE, CREATE)
     described = request(ApiKey.DESCRIBE_CLUSTER, 0, include_cluster_authorized_operations=True)
-    answered = client.ask(described, 0, DescribeClusterResponse)
+    answered = client.ask(described, 0, wire.DescribeClusterResponse)
     assert answered.cluster_authorized_operations == bits(DESCRIBE, CREATE)
     rules.allow([group(DESCRIBE, EXISTING), group(DELETE, EXISTING)])
     groups = request(
         ApiKey.DESCRIBE_GROUPS, 5, groups=[EXISTING], include_authorized_operations=True
     )
-    (shown,) = client.ask(groups, 5, DescribeGroupsResponse).groups
+    (shown,) = client.ask(groups, 5, wire.DescribeGroupsResponse).groups
     assert shown.authorized_operations == bits(DESCRIBE, DELETE)
     rules.allow(None)
     answer = metadata(client, 8, **requested)
@@ -261,7 +273,7 @@ def test_what_is_allowed_of_a_request_is_served(stage: Stage) -> None:
     data = [{"index": 0, "records": batch()}]
     topics = [{"name": name, "partition_data": data} for name in (EXISTING, "second")]
     asked = request(ApiKey.PRODUCE, 9, acks=1, timeout_ms=5_000, topic_data=topics)
-    answer = client.ask(asked, 9, ProduceResponse)
+    answer = client.ask(asked, 9, wire.ProduceResponse)
     codes = [each.partition_responses[0].error_code for each in answer.responses]
     assert codes == [TOPIC_DENIED, 0]
     offsets = [{"partition_index": 0, "committed_offset": 1}]
@@ -272,7 +284,7 @@ def test_what_is_allowed_of_a_request_is_served(stage: Stage) -> None:
         generation_id_or_member_epoch=-1,
         topics=[{"name": name, "partitions": offsets} for name in (EXISTING, "second")],
     )
-    committed = client.ask(commit, 8, OffsetCommitResponse)
+    committed = client.ask(commit, 8, wire.OffsetCommitResponse)
     assert [each.partitions[0].error_code for each in committed.topics] == [
         TOPIC_DENIED,
         0,
@@ -280,7 +292,7 @@ def test_what_is_allowed_of_a_request_is_served(stage: Stage) -> None:
     rules.allow([group(DESCRIBE, "g"), topic(DESCRIBE, "second")])
     for named in (None, [{"name": n, "partition_indexes": [0]} for n in (EXISTING, "second")]):
         wish = request(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": "g", "topics": named}])
-        fetched = client.ask(wish, 8, OffsetFetchResponse)
+        fetched = client.ask(wish, 8, wire.OffsetFetchResponse)
         shown = {
             each.name: (each.partitions[0].error_code, each.partitions[0].committed_offset)
             for each in fetched.groups[0].topics
@@ -298,7 +310,7 @@ def test_configurations_of_a_new_topic_are_shown_to_those_who_may_see_them(stage
         asked = request(
             ApiKey.CREATE_TOPICS, 7, topics=[made], timeout_ms=5_000, validate_only=True
         )
-        (each,) = client.ask(asked, 7, CreateTopicsResponse).topics
+        (each,) = client.ask(asked, 7, wire.CreateTopicsResponse).topics
         return (
             each.error_code,
             each.topic_config_error_code,

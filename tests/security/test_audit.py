@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tierlog.security.audit import LINES_A_SECOND_MAX, LINES_OF_ONE_MAX, Audit, shown
+from tierlog.security.audit import LINES_A_SECOND_MAX, LINES_OF_ONE_MAX, Audit, escape
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 
@@ -23,7 +23,7 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
     ],
 )
 def test_a_name_stays_on_its_line(name: str, text: str) -> None:
-    assert shown(name) == text
+    assert escape(name) == text
 
 
 def test_more_than_fits_into_a_second_is_counted(caplog: pytest.LogCaptureFixture) -> None:

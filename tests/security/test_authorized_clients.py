@@ -230,8 +230,7 @@ def test_reading_in_a_group_needs_read_of_both(
 
 
 @pytest.mark.parametrize(
-    ("operation", "result"),
-    [("DESCRIBE", "topic"), ("WRITE", "topic"), ("READ", [b"value"])],
+    ("operation", "result"), [("DESCRIBE", "topic"), ("WRITE", "topic"), ("READ", [b"value"])]
 )
 def test_reading_without_a_group_needs_read_of_the_topic_alone(
     stage: Stage, operation: str, result: object

@@ -8,17 +8,9 @@ from tierlog.broker.handlers import create_topics
 from tierlog.broker.request.context import NodeContext, RequestContext
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import ApiKey, ListenerKind
-from tierlog.clients.protocol.messages.create_topics import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
-from tierlog.clients.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tierlog.clients.protocol.schema import Message
-from tierlog.security.api_checks import guarded
+from tierlog.security.api_checks import with_check
+from tierlog.tests import wire
 from tierlog.tests.broker.cluster.forwarded_requests import (
     CLIENT,
     CONTROLLER_LISTENER,
@@ -32,7 +24,7 @@ from tierlog.tests.security.access_cases import CLUSTER_ACTION, CREATE, cluster,
 from tierlog.tests.security.ruled_broker import Rules
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 
 ALICE = CLIENT._replace(principal="User:alice")
 
@@ -45,65 +37,59 @@ async def forwarded(channel: DirectChannel, request: Message, version: int = 7) 
     return await cast("Coroutine[object, object, Message]", answer)
 
 
-def test_the_controller_decides_about_the_client_and_not_about_its_broker() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
-        rules = Rules()
-        channel = DirectChannel(controller_node(node.controller, rules))
-        rules.allow([topic(CREATE, "hers")])
-        both = CreateTopicsRequest(
-            topics=[*creation("hers").topics, *creation("another").topics], timeout_ms=5_000
-        )
-        response = await forwarded(channel, both)
-        assert isinstance(response, CreateTopicsResponse)
-        assert {each.name: each.error_code for each in response.topics} == {
-            "hers": ErrorCode.NONE,
-            "another": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        }
-        assert set(node.controller.image.topics_by_name) == {"hers"}
-        who = {(principal, host) for principal, host, _ in rules.decisions}
-        assert who == {("User:alice", "10.0.0.2")}
-        await node.stop()
-
-    simulate(story)
-
-
-def test_a_forwarded_request_of_the_whole_cluster_is_checked_in_its_envelope() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
-        rules = Rules()
-        rules.allow([])
-        channel = DirectChannel(controller_node(node.controller, rules))
-        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=5_000)
-        response = await forwarded(channel, request, version=2)
-        assert isinstance(response, ElectLeadersResponse)
-        assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        await node.stop()
-
-    simulate(story)
+async def test_the_controller_decides_about_the_client_and_not_about_its_broker(
+    loop: SimulatedLoop,
+) -> None:
+    node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+    rules = Rules()
+    channel = DirectChannel(controller_node(node.controller, rules))
+    rules.allow([topic(CREATE, "hers")])
+    both = wire.CreateTopicsRequest(
+        topics=[*creation("hers").topics, *creation("another").topics], timeout_ms=5_000
+    )
+    response = await forwarded(channel, both)
+    assert isinstance(response, wire.CreateTopicsResponse)
+    assert {each.name: each.error_code for each in response.topics} == {
+        "hers": ErrorCode.NONE,
+        "another": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert set(node.controller.image.topics_by_name) == {"hers"}
+    who = {(principal, host) for principal, host, _ in rules.decisions}
+    assert who == {("User:alice", "10.0.0.2")}
+    await node.stop()
 
 
-def test_only_a_node_of_the_cluster_may_forward() -> None:
+async def test_a_forwarded_request_of_the_whole_cluster_is_checked_in_its_envelope(
+    loop: SimulatedLoop,
+) -> None:
+    node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+    rules = Rules()
+    rules.allow([])
+    channel = DirectChannel(controller_node(node.controller, rules))
+    request = wire.ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=5_000)
+    response = await forwarded(channel, request, version=2)
+    assert isinstance(response, wire.ElectLeadersResponse)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    await node.stop()
+
+
+async def test_only_a_node_of_the_cluster_may_forward(loop: SimulatedLoop) -> None:
     rules = Rules()
     handled: list[Message] = []
 
     def handle(_: NodeContext, __: RequestContext, request: Message) -> Message:
         handled.append(request)
-        return EnvelopeResponse()
+        return wire.EnvelopeResponse()
 
-    checked = guarded(ApiKey.ENVELOPE, ListenerKind.CONTROLLER, handle)
-
-    async def story(loop: SimulatedLoop) -> None:
-        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
-        context = controller_node(node.controller, rules)
-        rules.allow([])
-        answer = checked(context, CONTROLLER_LISTENER, EnvelopeRequest())
-        assert isinstance(answer, EnvelopeResponse)
-        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        assert handled == []
-        rules.allow([cluster(CLUSTER_ACTION)])
-        checked(context, CONTROLLER_LISTENER, EnvelopeRequest())
-        assert len(handled) == 1
-        await node.stop()
-
-    simulate(story)
+    checked = with_check(ApiKey.ENVELOPE, ListenerKind.CONTROLLER, handle)
+    node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+    context = controller_node(node.controller, rules)
+    rules.allow([])
+    answer = checked(context, CONTROLLER_LISTENER, wire.EnvelopeRequest())
+    assert isinstance(answer, wire.EnvelopeResponse)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert handled == []
+    rules.allow([cluster(CLUSTER_ACTION)])
+    checked(context, CONTROLLER_LISTENER, wire.EnvelopeRequest())
+    assert len(handled) == 1
+    await node.stop()

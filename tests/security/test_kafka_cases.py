@@ -24,7 +24,8 @@ def names_in(file: str) -> frozenset[str]:
     return frozenset(
         node.name
         for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
     )
 
 

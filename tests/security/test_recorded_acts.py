@@ -9,15 +9,12 @@ import pytest
 from tierlog.cli.command_line import run
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import APIS, ApiKey, request_class
-from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.authorizer.standard_authorizer import StandardAuthorizer
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
 from tierlog.security.acts import ACTS, ITEMS_MAX, LINE_MAX, act_text, outcome_text
 from tierlog.security.api_checks import CHECKS
+from tierlog.tests import wire
 
 from ..broker.guarded_broker import GuardedBroker
 from ..broker_process import RawClient
@@ -86,11 +83,11 @@ def test_configurations_and_users_are_shown_without_their_values(
     change = {"name": "my.password", "config_operation": 0, "value": "hidden"}
     resource = {"resource_type": ConfigResourceType.BROKER, "resource_name": "0"}
     sent(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[{**resource, "configs": [change]}])
-    user = ScramCredentialUpsertion(
+    user = wire.ScramCredentialUpsertion(
         name="alice", mechanism=1, iterations=4096, salt=b"hidden", salted_password=b"hidden"
     )
     with RawClient(broker.port) as client:
-        client.receive(client.send(AlterUserScramCredentialsRequest(upsertions=[user]), 0))
+        client.receive(client.send(wire.AlterUserScramCredentialsRequest(upsertions=[user]), 0))
     assert lines(caplog) == [
         "User:ANONYMOUS from 127.0.0.1: IncrementalAlterConfigs resources=[resource_type=BROKER"
         " resource_name=0 configs=[name=my.password config_operation=0]]: done",

@@ -120,12 +120,12 @@ def test_a_logger_is_refused_by_a_broker_without_a_sentence_and_by_a_controller_
 ) -> None:
     changes = [{"name": "root", "config_operation": 0, "value": "INFO"}]
     resource = {"resource_type": LOGGER, "resource_name": "1", "configs": changes}
-    told = [
+    responses = [
         at(ask(each, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]), "responses", 0)
         for each in (client, at_controller)
     ]
-    assert [at(each, "error_code") for each in told] == [31, 31]
-    assert [at(each, "error_message") for each in told] == [None, SENTENCE]
+    assert [at(each, "error_code") for each in responses] == [31, 31]
+    assert [at(each, "error_message") for each in responses] == [None, SENTENCE]
 
 
 def altered(client: RawClient, name: str) -> Plain:
@@ -163,7 +163,7 @@ def test_an_id_that_no_topic_has_shows_no_operations(
     assert at(answer, "topics", 0, "topic_authorized_operations") == -(2**31)
 
 
-def test_a_partition_that_is_not_there_is_told_before_the_transaction_is_looked_at(
+def test_a_partition_that_is_not_there_is_reported_before_the_transaction_is_looked_at(
     broker: RuledBroker, client: RawClient
 ) -> None:
     names = (EXISTING, MISSING)
@@ -179,8 +179,8 @@ def test_a_partition_that_is_not_there_is_told_before_the_transaction_is_looked_
         transactional_id=EXISTING,
         topic_data=[{"name": name, "partition_data": data} for name in names],
     )
-    told = [at(answer, "responses", n, "partition_responses", 0, "error_code") for n in (0, 1)]
-    assert told == [49, 3]
+    codes = [at(answer, "responses", n, "partition_responses", 0, "error_code") for n in (0, 1)]
+    assert codes == [49, 3]
 
 
 @pytest.mark.parametrize(("rights", "code"), [((), 53), ([transaction(WRITE, "mine")], 100)])

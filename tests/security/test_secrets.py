@@ -23,49 +23,23 @@ from tierlog.clients.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource as WholeResource,
 )
-from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialUpsertion,
-)
-from tierlog.clients.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from tierlog.clients.protocol.messages.push_telemetry import PushTelemetryRequest
-from tierlog.clients.protocol.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from tierlog.clients.protocol.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
+from tierlog.tests import wire
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .planted_secrets import environments, files_below, process_list
 from .sasl.oauth.tokens import claims, message, unsecured
 from .secrets_stage import Stage, Watched
-from .tls.certificates import (
-    authority,
-    key_text,
-)
+from .tls.certificates import authority, key_text
 
 AT_LEAST = 40
 PAGES = (
@@ -77,9 +51,9 @@ PAGES = (
 
 def log_in(client: Watched, token: bytes, mechanism: str = "PLAIN") -> int:
     """The error code of a login with one token."""
-    client.ask(SaslHandshakeRequest(mechanism=mechanism), 1, SaslHandshakeResponse)
-    request = SaslAuthenticateRequest(auth_bytes=token)
-    return client.ask(request, 2, SaslAuthenticateResponse).error_code
+    client.ask(wire.SaslHandshakeRequest(mechanism=mechanism), 1, wire.SaslHandshakeResponse)
+    request = wire.SaslAuthenticateRequest(auth_bytes=token)
+    return client.ask(request, 2, wire.SaslAuthenticateResponse).error_code
 
 
 def strangers(stage: Stage) -> None:
@@ -103,36 +77,38 @@ def strangers(stage: Stage) -> None:
             assert log_in(client, token % text(name).encode(), mechanism) == 58
             client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
-        client.send(SaslHandshakeRequest(mechanism=text("password as a mechanism")), 1)
+        client.send(wire.SaslHandshakeRequest(mechanism=text("password as a mechanism")), 1)
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
-        client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, SaslHandshakeResponse)
-        begin = SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc")
-        client.ask(begin, 2, SaslAuthenticateResponse)
+        client.ask(
+            wire.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, wire.SaslHandshakeResponse
+        )
+        begin = wire.SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc")
+        client.ask(begin, 2, wire.SaslAuthenticateResponse)
         proof = f"c=biws,r={text('nonce of SCRAM')},p={text('proof of SCRAM')}".encode()
-        client.raw(SaslAuthenticateRequest(auth_bytes=proof), 2)
+        client.raw(wire.SaslAuthenticateRequest(auth_bytes=proof), 2)
         client.drain()
     with stage.client("SASL_SSL") as client:
         client.socket.sendall(text("no TLS at all").encode() * 100)
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
         bearer = f"n,,\x01auth=Bearer {text('token of GSSAPI')}\x01\x01".encode()
-        client.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
-        client.raw(SaslAuthenticateRequest(auth_bytes=bearer), 2)
+        client.send(wire.SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+        client.raw(wire.SaslAuthenticateRequest(auth_bytes=bearer), 2)
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
         client.send_frame(b"\0alice\0" + text("token before the handshake").encode())
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
-        client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0, SaslHandshakeResponse)
+        client.ask(wire.SaslHandshakeRequest(mechanism="PLAIN"), 0, wire.SaslHandshakeResponse)
         client.send_frame(b"\0alice\0" + text("token without a frame").encode())
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
-        client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+        client.ask(wire.SaslHandshakeRequest(mechanism="PLAIN"), 1, wire.SaslHandshakeResponse)
         token = b"\0alice\0" + text("half a token").encode()
-        client.raw(SaslAuthenticateRequest(auth_bytes=token), 2, cut=3)
+        client.raw(wire.SaslAuthenticateRequest(auth_bytes=token), 2, cut=3)
     with stage.client("SASL_PLAINTEXT") as client:
-        client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+        client.ask(wire.SaslHandshakeRequest(mechanism="PLAIN"), 1, wire.SaslHandshakeResponse)
         produced(client, text("record before the login"))
         client.drain()
     for listener in ("SSL", "SASL_SSL", "PLAINTEXT"):
@@ -157,12 +133,14 @@ def bearers(stage: Stage) -> None:
     }
     for name, token in tokens.items():
         with stage.client("SASL_PLAINTEXT") as client:
-            client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1, SaslHandshakeResponse)
+            client.ask(
+                wire.SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1, wire.SaslHandshakeResponse
+            )
             said = message(token, extensions=f"traceId={text(f'extension beside the {name}')}\x01")
-            request = SaslAuthenticateRequest(auth_bytes=said)
-            answer = client.ask(request, 2, SaslAuthenticateResponse)
+            request = wire.SaslAuthenticateRequest(auth_bytes=said)
+            answer = client.ask(request, 2, wire.SaslAuthenticateResponse)
             assert (name == "good token") == (answer.error_code == 0 and not answer.auth_bytes)
-            client.raw(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
+            client.raw(wire.SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
             client.drain()
 
 
@@ -171,16 +149,16 @@ def produced(client: Watched, value: str) -> None:
     record = Record(0, 0, b"k", value.encode(), (("authorization", value.encode()),))
     batch = bytearray(build_batch([record]))
     batch[17] ^= 1
-    data = [PartitionProduceData(index=0, records=bytes(batch))]
-    topics = [TopicProduceData(name="orders", partition_data=data)]
-    client.raw(ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), 9)
+    data = [wire.PartitionProduceData(index=0, records=bytes(batch))]
+    topics = [wire.TopicProduceData(name="orders", partition_data=data)]
+    client.raw(wire.ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), 9)
 
 
 def users(stage: Stage) -> None:
     """Users of SCRAM that are set, and some that are refused."""
     salted = stage.planted.salted
     changes = [
-        ScramCredentialUpsertion(
+        wire.ScramCredentialUpsertion(
             name=name, mechanism=mechanism, iterations=count, salt=b"salt", salted_password=value
         )
         for name, mechanism, count, value in (
@@ -191,18 +169,18 @@ def users(stage: Stage) -> None:
         )
     ]
     with stage.client() as client:
-        request = AlterUserScramCredentialsRequest(upsertions=changes)
-        answer = client.ask(request, 0, AlterUserScramCredentialsResponse)
+        request = wire.AlterUserScramCredentialsRequest(upsertions=changes)
+        answer = client.ask(request, 0, wire.AlterUserScramCredentialsResponse)
         assert [each.error_code == 0 for each in answer.results] == [True, False, False, False]
     with stage.client("SASL_PLAINTEXT") as client:
-        change = ScramCredentialUpsertion(
+        change = wire.ScramCredentialUpsertion(
             name="mallory",
             mechanism=1,
             iterations=4096,
             salt=b"salt",
             salted_password=salted("salted password before the login"),
         )
-        client.raw(AlterUserScramCredentialsRequest(upsertions=[change]), 0)
+        client.raw(wire.AlterUserScramCredentialsRequest(upsertions=[change]), 0)
         client.drain()
 
 
@@ -236,11 +214,11 @@ def configs(stage: Stage) -> None:
         )
         client.receive(client.send(AlterConfigsRequest(resources=[whole]), 2))
         for kind, name in ((4, "0"), (4, ""), (8, "0")):
-            described = DescribeConfigsResource(resource_type=kind, resource_name=name)
-            question = DescribeConfigsRequest(
+            described = wire.DescribeConfigsResource(resource_type=kind, resource_name=name)
+            question = wire.DescribeConfigsRequest(
                 resources=[described], include_synonyms=True, include_documentation=True
             )
-            answer = client.ask(question, 4, DescribeConfigsResponse)
+            answer = client.ask(question, 4, wire.DescribeConfigsResponse)
             assert answer.results[0].error_code == ErrorCode.NONE
 
 
@@ -254,12 +232,12 @@ def requests(stage: Stage) -> None:
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
         assert log_in(client, f"\0alice\0{password}".encode()) == 0
-        again = SaslAuthenticateRequest(auth_bytes=text("token after the login").encode())
+        again = wire.SaslAuthenticateRequest(auth_bytes=text("token after the login").encode())
         client.raw(again, 2)
         client.drain()
     with stage.client() as client:
         metrics = b"\x0a" + text("attribute of telemetry").encode()
-        client.raw(PushTelemetryRequest(metrics=metrics, compression_type=7), 0)
+        client.raw(wire.PushTelemetryRequest(metrics=metrics, compression_type=7), 0)
         client.drain()
     with stage.client() as client:
         # A length that leads past the end, and a version that there is not.

@@ -5,33 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
 from tierlog.testing import Cluster
+from tierlog.tests import wire
 
 from ..broker_process import BrokerProcess, RawClient
 from ..scenarios.object_store import BUCKET, ObjectStore
@@ -45,26 +29,30 @@ TIERED = {"remote.storage.enable": "true", "segment.bytes": "1048576", "retentio
 
 def fill(client: RawClient, topic: str) -> None:
     """Make a tiered topic with two closed segments."""
-    made = CreatableTopic(
+    made = wire.CreatableTopic(
         name=topic,
         num_partitions=1,
         replication_factor=1,
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in TIERED.items()],
+        configs=[
+            wire.CreatableTopicConfig(name=name, value=value) for name, value in TIERED.items()
+        ],
     )
-    answer = client.ask(CreateTopicsRequest(topics=[made]), 7, CreateTopicsResponse)
+    answer = client.ask(wire.CreateTopicsRequest(topics=[made]), 7, wire.CreateTopicsResponse)
     assert answer.topics[0].error_code == 0, answer.topics[0].error_message
     batch = bytes(build_batch([Record(0, 0, None, b"x" * 700_000)]))
-    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(records=batch)])]
+    data = [
+        wire.TopicProduceData(name=topic, partition_data=[wire.PartitionProduceData(records=batch)])
+    ]
     for _ in range(3):
-        request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
-        client.ask(request, 9, ProduceResponse)
+        request = wire.ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
+        client.ask(request, 9, wire.ProduceResponse)
 
 
 def raise_levels(client: RawClient) -> None:
     """Let every logger there is say all it can."""
-    asked = DescribeConfigsResource(resource_type=LOGGERS, resource_name="0")
-    question = DescribeConfigsRequest(resources=[asked])
-    described = client.ask(question, 4, DescribeConfigsResponse).results[0].configs
+    asked = wire.DescribeConfigsResource(resource_type=LOGGERS, resource_name="0")
+    question = wire.DescribeConfigsRequest(resources=[asked])
+    described = client.ask(question, 4, wire.DescribeConfigsResponse).results[0].configs
     names = [each.name for each in described]
     assert any(each.startswith("botocore.") for each in names)
     changes = [AlterableConfig(name=name, value="TRACE") for name in names]

@@ -12,7 +12,6 @@ from dataclasses import replace
 from tierlog.broker.broker import Broker
 from tierlog.broker.config.config import read_config
 from tierlog.broker.dependencies import Dependencies
-from tierlog.broker.network.transport import StreamNetwork
 from tierlog.broker.node_storage import NodeStorage
 from tierlog.replication.control.controller import Controller
 from tierlog.replication.housekeeping.log_compaction import LogCompaction
@@ -22,6 +21,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import Process, SimulatedNetwork, on_host
+from tierlog.tests.simulation.streams import StreamNetwork
 from tierlog.tiering.blocking_pool import BlockingPool
 
 PORT = 9092

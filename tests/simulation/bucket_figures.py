@@ -3,17 +3,15 @@
 python -m tierlog.tests.simulation.bucket_figures 0-4999 --workers 2 --minutes 15
 """
 
-import gc
 import logging
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tierlog.tests.simulation.bucket_story import RARE, BucketStory
 from tierlog.tests.simulation.bucket_truth import check
-from tierlog.tests.simulation.seed_runs import report
+from tierlog.tests.simulation.seed_runs import report, run_until
 
 SEEDS_A_TASK = 20
 
@@ -48,34 +46,15 @@ class Figures:
 
 
 def run_seeds(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
-    """Tell the histories of seeds; begin no more after a time, or after one that complains."""
+    """Tell the histories of seeds."""
     logger = logging.getLogger("tierlog")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
+    figures = Figures()
     try:
-        return _told(seeds, until_s)
+        return figures, run_until(lambda seed: BucketStory(seed, check), figures, seeds, until_s)
     finally:
         logger.setLevel(level)
-
-
-def _told(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
-    figures = Figures()
-    began_s = time.process_time()
-    for seed in seeds:
-        if time.time() >= until_s:
-            break
-        story = BucketStory(seed, check)
-        try:
-            story.tell()
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            return figures, "\n".join((f"seed {seed}: {error!r}", *getattr(error, "__notes__", ())))
-        figures.add(story)
-        del story
-        gc.collect()
-        figures.cpu_s = time.process_time() - began_s
-    return figures, ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

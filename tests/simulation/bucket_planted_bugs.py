@@ -34,9 +34,6 @@ Loose: TypeAlias = Any
 _private: Callable[[object, str], Loose] = getattr
 
 
-# -- Manifests ----------------------------------------------------------------------------------
-
-
 def demands_epochs_from_the_first_offset(patch: pytest.MonkeyPatch) -> None:
     """A segment in whose midst the log began counts as damaged."""
     original = _private(tier_survey, "_contradiction")
@@ -114,9 +111,6 @@ def takes_what_lacks_a_part(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tier_survey, "missing_parts", missing_parts)
 
 
-# -- Lineages -----------------------------------------------------------------------------------
-
-
 def takes_the_longest_branch(patch: pytest.MonkeyPatch) -> None:
     """The log ends with the highest offset, whoever wrote it."""
 
@@ -186,9 +180,6 @@ def finds_the_segments_of_other_branches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lineage, "holds", holds)
 
 
-# -- Rebuilds -----------------------------------------------------------------------------------
-
-
 def lets_one_topic_keep_back_another(patch: pytest.MonkeyPatch) -> None:
     """Nothing is restored if anything is wrong."""
     original = _private(planning, "_Planner").decide
@@ -252,10 +243,10 @@ def replays_the_tail_alone(patch: pytest.MonkeyPatch) -> None:
 def guesses_the_branch(patch: pytest.MonkeyPatch) -> None:
     """Where the history of the tail is lost, that of the tail's own offsets must do."""
 
-    def told(tail: RemoteLogSegmentMetadata, _: object) -> Loose:
+    def derived(tail: RemoteLogSegmentMetadata, _: object) -> Loose:
         return tail.segment_leader_epochs
 
-    patch.setattr(planning, "told_history", told)
+    patch.setattr(planning, "derived_history", derived)
 
 
 BUCKET_BUGS: dict[str, Plant] = {
@@ -301,7 +292,7 @@ def find(name: str, seeds: Iterable[int]) -> Complaint | None:
         BUCKET_BUGS[name](patch)
         for seed in seeds:
             try:
-                BucketStory(seed, check).tell()
+                BucketStory(seed, check).run()
             except Exception as error:
                 # Whatever a story says: a bug may end it in any way.
                 return Complaint(seed, error)

@@ -130,7 +130,7 @@ class BucketStory:
         self.dying: list[Life] = []
         """Incarnations whose objects are being removed."""
 
-    def tell(self) -> None:
+    def run(self) -> None:
         """Let everything happen, and look now and then."""
         actions = [self.produce] * 10 + [self.replicate] * 8 + [self.copy] * 10 + [self.roll] * 3
         actions += [self.elect] * 3 + [self.elect_uncleanly, self.trim, self.trim, self.expire]
@@ -156,8 +156,6 @@ class BucketStory:
     def _new_life(self) -> Life:
         topic_id = Uuid(b"topic" + self._id()[5:])
         return Life(TopicIdPartition(topic_id, TOPIC, 0))
-
-    # -- Logs -----------------------------------------------------------------------------------
 
     def produce(self) -> None:
         """Append some batches to the leader's log."""
@@ -267,7 +265,7 @@ class BucketStory:
         life.fetched = {new.number}
         life.epoch += 1
         new.log.leader_epochs.assign(life.epoch, new.end)
-        new.log.forget_highest_remote_offset()
+        new.log.bounds.forget_highest_remote()
         self._commit()
 
     def trim(self) -> None:
@@ -287,15 +285,13 @@ class BucketStory:
         """The topic's configuration changes."""
         self.version += 1
 
-    # -- The tier -------------------------------------------------------------------------------
-
     def copy(self) -> None:
         """The leader copies its next segment, well or not."""
         self.repair_gaps()
         life = self.life
         log = life.leader.log
         copied = copied_up_to(life.remote, log.leader_epochs.entries, bounds_of(log))
-        log.update_highest_remote_offset(copied)
+        log.bounds.update_highest_remote(copied)
         segment_id = RemoteLogSegmentId(life.partition, self._id())
         attempt = Attempt(segment_id, life.leader.number, self.now_ms)
         stored = life.leader.copy(attempt, max(copied + 1, log.log_start_offset))
@@ -318,7 +314,7 @@ class BucketStory:
         self.counts["copied"] += 1
         if self.chance.random() < 0.6:
             copied = copied_up_to(life.remote, log.leader_epochs.entries, bounds_of(log))
-            log.update_highest_remote_offset(copied)
+            log.bounds.update_highest_remote(copied)
             log.delete_old_segments(self.now_ms)
 
     def _put(self, stored: Stored, *, is_whole: bool) -> None:
@@ -422,7 +418,7 @@ class BucketStory:
             if each is not lost and each.state is not STATE.COPY_SEGMENT_STARTED:
                 again.apply_update(_event(each))
         life.remote = again
-        life.leader.log.forget_highest_remote_offset()
+        life.leader.log.bounds.forget_highest_remote()
         self.counts["metadata lost"] += 1
 
     def repair_gaps(self) -> None:
@@ -445,8 +441,6 @@ class BucketStory:
                 life.remote.apply_copy_started(segment)
             self._update(segment, STATE.COPY_SEGMENT_FINISHED)
             self.counts["gap repaired"] += 1
-
-    # -- Topics ---------------------------------------------------------------------------------
 
     def recreate(self) -> None:
         """The topic is deleted and made again; its objects go later."""

@@ -255,7 +255,7 @@ def _check_consumer(story: BucketStory, found: Records, expected: Expected, hole
 
 
 def _check_producers(
-    expected: Expected, planned: PlannedPartition, *, tells_all: bool = True
+    expected: Expected, planned: PlannedPartition, *, has_all_events: bool = True
 ) -> None:
     """Each producer is known by its last batch."""
     last: dict[int, int] = {}
@@ -269,7 +269,7 @@ def _check_producers(
     found = {each.producer_id: each.last_offset for each in entries}
     for producer_id, offset in last.items():
         # Of others no batch is left in the bucket, from which it could be told again.
-        is_certain = tells_all or offset >= planned.lineage.log_start_offset
+        is_certain = has_all_events or offset >= planned.lineage.log_start_offset
         assert not is_certain or found.get(producer_id) == offset, (
             f"producer {producer_id}: {found}, {last}"
         )
@@ -384,7 +384,7 @@ def _lose_a_replaceable_part(story: BucketStory, bucket: Bucket, expected: Expec
     found = read_back(planned.lineage, bucket)
     again = {each: found[each] for each in found if each >= expected.start}
     assert again == expected.records, (suffix, _difference(again, expected.records))
-    _check_producers(expected, planned, tells_all=False)
+    _check_producers(expected, planned, has_all_events=False)
 
 
 def _check_choice(story: BucketStory) -> None:

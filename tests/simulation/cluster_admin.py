@@ -9,16 +9,6 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import NetworkClient, NetworkConfig
 from tierlog.clients.producer.producer import Producer
 from tierlog.clients.producer.sender import ProducerOptions
-from tierlog.clients.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from tierlog.clients.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -26,6 +16,7 @@ from tierlog.clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests import wire
 from tierlog.tests.simulation.cluster_clients import Promises
 from tierlog.tests.simulation.cluster_member import BOOTSTRAP, IDS
 from tierlog.tests.simulation.environment import SimulatedEnvironment
@@ -133,19 +124,22 @@ class ClusterAdmin:
 
     async def _change_replicas(self, topic: str, replicas: list[int] | None) -> None:
         index = self.chance.randrange(TOPICS.get(topic, 1))
-        partition = ReassignablePartition(partition_index=index, replicas=replicas)
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=TIMEOUT_MS, topics=[ReassignableTopic(name=topic, partitions=[partition])]
+        partition = wire.ReassignablePartition(partition_index=index, replicas=replicas)
+        request = wire.AlterPartitionReassignmentsRequest(
+            timeout_ms=TIMEOUT_MS,
+            topics=[wire.ReassignableTopic(name=topic, partitions=[partition])],
         )
-        answer = await self._network.request_any(request, AlterPartitionReassignmentsResponse)
+        answer = await self._network.request_any(request, wire.AlterPartitionReassignmentsResponse)
         _raise_for(answer.error_code)
         for each in answer.responses:
             for result in each.partitions:
                 _raise_for(result.error_code)
 
     async def _elect(self) -> None:
-        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS)
-        answer = await self._network.request_any(request, ElectLeadersResponse)
+        request = wire.ElectLeadersRequest(
+            election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS
+        )
+        answer = await self._network.request_any(request, wire.ElectLeadersResponse)
         _raise_for(answer.error_code)
 
     async def _lead_by_another(self) -> None:

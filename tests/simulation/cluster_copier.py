@@ -13,43 +13,9 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.coordinator_lookup import GroupCoordinatorClient
 from tierlog.clients.network.metadata import Metadata
 from tierlog.clients.network.network import Address, NetworkClient, NetworkConfig
-from tierlog.clients.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from tierlog.clients.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from tierlog.clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from tierlog.clients.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from tierlog.clients.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests import wire
 from tierlog.tests.simulation.cluster_clients import Promises
 from tierlog.tests.simulation.cluster_member import BOOTSTRAP
 from tierlog.tests.simulation.environment import SimulatedEnvironment
@@ -67,7 +33,9 @@ class _Coordinator(GroupCoordinatorClient):
 
     async def _find(self) -> int:
         answer = await self._network.request_any(
-            FindCoordinatorRequest(key=ID, key_type=1), FindCoordinatorResponse, version_max=3
+            wire.FindCoordinatorRequest(key=ID, key_type=1),
+            wire.FindCoordinatorResponse,
+            version_max=3,
         )
         self.raise_for(answer.error_code, "no coordinator")
         self._network.add_node(answer.node_id, Address(answer.host, answer.port))
@@ -129,8 +97,8 @@ class Copier:
     async def _begin(self, reader: Consumer | None) -> int:
         """Come for an epoch, which ends what another has left open, and find where to go on."""
         answer = await self._transactions.ask(
-            InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000),
-            InitProducerIdResponse,
+            wire.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000),
+            wire.InitProducerIdResponse,
         )
         self._transactions.raise_for(answer.error_code, "no producer id")
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
@@ -151,12 +119,12 @@ class Copier:
     async def committed_offset(self) -> int:
         """The stable offset of the group."""
         while True:
-            request = OffsetFetchRequest(
+            request = wire.OffsetFetchRequest(
                 group_id=ID,
-                topics=[OffsetFetchRequestTopic(name=SOURCE.topic, partition_indexes=[0])],
+                topics=[wire.OffsetFetchRequestTopic(name=SOURCE.topic, partition_indexes=[0])],
                 require_stable=True,
             )
-            answer = await self._group.ask(request, OffsetFetchResponse, version_max=7)
+            answer = await self._group.ask(request, wire.OffsetFetchResponse, version_max=7)
             self._group.raise_for(answer.error_code, "no offsets")
             ((partition,),) = [topic.partitions for topic in answer.topics]
             if partition.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
@@ -186,8 +154,8 @@ class Copier:
         reader.seek(SOURCE, end if is_good else records[0].offset)
 
     async def _add(self) -> None:
-        topics = [AddPartitionsToTxnTopic(name=TARGET, partitions=[0, 1])]
-        request = AddPartitionsToTxnRequest(
+        topics = [wire.AddPartitionsToTxnTopic(name=TARGET, partitions=[0, 1])]
+        request = wire.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=ID,
             v3_and_below_producer_id=self._id,
             v3_and_below_producer_epoch=self._epoch,
@@ -195,7 +163,7 @@ class Copier:
         )
         while True:
             answer = await self._transactions.ask(
-                request, AddPartitionsToTxnResponse, version_max=3
+                request, wire.AddPartitionsToTxnResponse, version_max=3
             )
             errors = {
                 each.partition_error_code
@@ -238,15 +206,15 @@ class Copier:
         leader = self._metadata.leader(TopicPartition(TARGET, index))
         if leader is None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader")
-        data = PartitionProduceData(index=index, records=memoryview(bytearray(batch)))
-        topic = TopicProduceData(
+        data = wire.PartitionProduceData(index=index, records=memoryview(bytearray(batch)))
+        topic = wire.TopicProduceData(
             name=TARGET, topic_id=self._metadata.topic_id(TARGET), partition_data=[data]
         )
-        request = ProduceRequest(
+        request = wire.ProduceRequest(
             transactional_id=ID, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[topic]
         )
         answer = await self._network.request(
-            leader.leader_id, request, ProduceResponse, version_max=11 if self.is_old else 13
+            leader.leader_id, request, wire.ProduceResponse, version_max=11 if self.is_old else 13
         )
         ((partition,),) = [each.partition_responses for each in answer.responses]
         if partition.error_code:
@@ -255,40 +223,37 @@ class Copier:
     async def _commit_offset(self, offset: int) -> None:
         if self.is_old:
             added = await self._transactions.ask(
-                AddOffsetsToTxnRequest(
+                wire.AddOffsetsToTxnRequest(
                     transactional_id=ID,
                     producer_id=self._id,
                     producer_epoch=self._epoch,
                     group_id=ID,
                 ),
-                AddOffsetsToTxnResponse,
+                wire.AddOffsetsToTxnResponse,
             )
             self._transactions.raise_for(added.error_code, "offsets not added")
-        partition = TxnOffsetCommitRequestPartition(
+        partition = wire.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
-        request = TxnOffsetCommitRequest(
+        request = wire.TxnOffsetCommitRequest(
             transactional_id=ID,
             group_id=ID,
             producer_id=self._id,
             producer_epoch=self._epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=SOURCE.topic, partitions=[partition])],
+            topics=[wire.TxnOffsetCommitRequestTopic(name=SOURCE.topic, partitions=[partition])],
         )
         answer = await self._group.ask(
-            request, TxnOffsetCommitResponse, version_max=4 if self.is_old else 5
+            request, wire.TxnOffsetCommitResponse, version_max=4 if self.is_old else 5
         )
         ((result,),) = [topic.partitions for topic in answer.topics]
         self._group.raise_for(result.error_code, "offset not committed")
 
     async def _end(self, *, is_good: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=ID,
-            producer_id=self._id,
-            producer_epoch=self._epoch,
-            committed=is_good,
+        request = wire.EndTxnRequest(
+            transactional_id=ID, producer_id=self._id, producer_epoch=self._epoch, committed=is_good
         )
         answer = await self._transactions.ask(
-            request, EndTxnResponse, version_max=4 if self.is_old else 5
+            request, wire.EndTxnResponse, version_max=4 if self.is_old else 5
         )
         self._transactions.raise_for(answer.error_code, "not ended")
         if not self.is_old:

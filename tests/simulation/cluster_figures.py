@@ -3,9 +3,7 @@
 python -m tierlog.tests.simulation.cluster_figures 0-1999 --workers 2 --minutes 15
 """
 
-import gc
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from zlib import crc32
 
 from .cluster_faults import ALL_FAULTS
 from .cluster_story import RARE, ClusterStory, plan_of
-from .seed_runs import report
+from .seed_runs import report, run_until
 
 SEEDS_A_TASK = 5
 
@@ -66,25 +64,9 @@ class Figures:
 
 
 def run_seeds(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
-    """Tell the stories of seeds; begin no more after a time, or after one that complains."""
+    """Tell the stories of seeds."""
     figures = Figures()
-    began_s = time.process_time()
-    for seed in seeds:
-        if time.time() >= until_s:
-            break
-        story = ClusterStory(plan_of(seed))
-        try:
-            story.tell()
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            return figures, "\n".join((f"seed {seed}: {error!r}", *getattr(error, "__notes__", ())))
-        figures.add(story)
-        # A story is full of cycles. Left to itself, the collector let 700 of them grow to 5 GB.
-        del story
-        gc.collect()
-        figures.cpu_s = time.process_time() - began_s
-    return figures, ""
+    return figures, run_until(lambda seed: ClusterStory(plan_of(seed)), figures, seeds, until_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

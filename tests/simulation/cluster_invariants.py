@@ -73,8 +73,6 @@ class ClusterInvariants:
             f"{name}: {offset} was acknowledged, and only {holders} have it"
         )
 
-    # -- Images ---------------------------------------------------------------------------------
-
     def _check_published(self, member: Member, offset: int) -> None:
         """The image of a process only grows."""
         key = (member.id, member.starts)
@@ -114,8 +112,6 @@ class ClusterInvariants:
             fenced = [each for each in partition.isr if image.brokers[each].fenced]
             assert not fenced, f"{name}: {fenced} are fenced and in the ISR"
 
-    # -- Logs -----------------------------------------------------------------------------------
-
     def _check_log(self, member: Member, name: TopicPartition, replica: Partition) -> None:
         """A log keeps what it has ever called committed, and no epochs without records."""
         log, key = replica.log, (member.id, name)
@@ -131,8 +127,6 @@ class ClusterInvariants:
         assert not entries or entries[-1].start_offset < log.log_end_offset, (
             f"{where} ends at {log.log_end_offset}, and has the epochs {entries}"
         )
-
-    # -- Leaders --------------------------------------------------------------------------------
 
     def _check_leader(self, member: Member, name: TopicPartition, replica: Partition) -> None:
         topic_id, epoch = replica.topic_id_partition.topic_id, replica.leader_epoch
@@ -182,8 +176,6 @@ class ClusterInvariants:
                 f"{name}: what is committed at {replica.log.high_watermark} is of epoch {own} on"
                 f" {replica.node_id}, and of {its} on {other.id}, which is in the ISR"
             )
-
-    # -- What is committed ----------------------------------------------------------------------
 
     def check_committed(self) -> None:
         """What is committed stays, byte by byte, and is the same on all."""

@@ -14,7 +14,6 @@ from tierlog.broker.config.config import BrokerConfig, read_config
 from tierlog.broker.config.dynamic_config import DynamicConfig
 from tierlog.broker.dependencies import Dependencies
 from tierlog.broker.network.socket_server import SocketServer
-from tierlog.broker.network.transport import StreamNetwork
 from tierlog.broker.node_storage import NodeStorage
 from tierlog.broker.request.context import BrokerContext
 from tierlog.clients.kafka_uuid import Uuid
@@ -30,6 +29,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import Process, SimulatedNetwork, on_host
+from tierlog.tests.simulation.streams import StreamNetwork
 from tierlog.tiering.blocking_pool import BlockingPool
 
 IDS = (1, 2, 3)

@@ -4,18 +4,13 @@ import asyncio
 
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.network.network import NetworkClient, NetworkConfig
-from tierlog.clients.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from tierlog.clients.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
 )
 from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests import wire
 from tierlog.tests.simulation.cluster_admin import TIMEOUT_MS
 from tierlog.tests.simulation.cluster_member import BOOTSTRAP
 from tierlog.tests.simulation.cluster_truth import ClusterTruth, is_stranded
@@ -51,10 +46,10 @@ class ClusterOperator:
     async def _elect(self, name: TopicPartition, replicas: list[int]) -> None:
         config = NetworkConfig(client_id="operator", request_timeout_ms=TIMEOUT_MS)
         network = NetworkClient(BOOTSTRAP, SimulatedEnvironment(self._loop, "operator"), config)
-        moved = ReassignablePartition(partition_index=name.partition, replicas=replicas)
-        reassignment = AlterPartitionReassignmentsRequest(
+        moved = wire.ReassignablePartition(partition_index=name.partition, replicas=replicas)
+        reassignment = wire.AlterPartitionReassignmentsRequest(
             timeout_ms=TIMEOUT_MS,
-            topics=[ReassignableTopic(name=name.topic, partitions=[moved])],
+            topics=[wire.ReassignableTopic(name=name.topic, partitions=[moved])],
         )
         election = ElectLeadersRequest(
             election_type=UNCLEAN,
@@ -63,7 +58,9 @@ class ClusterOperator:
         )
         counts = self._truth.promises.counts
         try:
-            answer = await network.request_any(reassignment, AlterPartitionReassignmentsResponse)
+            answer = await network.request_any(
+                reassignment, wire.AlterPartitionReassignmentsResponse
+            )
             results = [each for topic in answer.responses for each in topic.partitions]
             if answer.error_code == 0 and all(each.error_code == 0 for each in results):
                 await network.request_any(election, ElectLeadersResponse)

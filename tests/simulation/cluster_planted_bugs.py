@@ -18,10 +18,10 @@ from tierlog.replication.follower.replica_fetch_session import ReplicaFetchSessi
 from tierlog.replication.leader.log_reader import LogReader
 from tierlog.replication.metadata.cluster_image import BrokerImage, PartitionImage
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
-from tierlog.replication.partition import isr, isr_state, partition
+from tierlog.replication.partition import high_watermark, isr, partition
 from tierlog.replication.partition.fetch_data import FetchPartition
-from tierlog.replication.partition.isr import IsrView
-from tierlog.replication.partition.isr_state import IsrState
+from tierlog.replication.partition.high_watermark import IsrView
+from tierlog.replication.partition.isr import IsrState
 from tierlog.replication.partition.partition import Partition
 from tierlog.replication.partition.replica import Replica
 from tierlog.storage.log import unified_log
@@ -68,7 +68,7 @@ def find(name: str, seeds: Iterable[int]) -> Found | None:
             if not is_about(name, plan):
                 continue
             try:
-                ClusterStory(plan).tell()
+                ClusterStory(plan).run()
             except Exception as error:
                 text = "".join(traceback.format_exception(error))
                 misfit = _MISFIT.search(text)
@@ -97,12 +97,9 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-# -- Leaders -----------------------------------------------------------------------------------
-
-
 def moves_the_high_watermark_over_the_shrunk_isr(patch: pytest.MonkeyPatch) -> None:
     """Who is to leave the ISR does not hold back the high watermark any more."""
-    original = isr_state.shrinking
+    original = isr.shrinking
 
     def shrinking(state: IsrState, leaving: Iterable[int]) -> IsrState:
         after = original(state, leaving)
@@ -114,7 +111,7 @@ def moves_the_high_watermark_over_the_shrunk_isr(patch: pytest.MonkeyPatch) -> N
 
 def counts_the_committed_isr(patch: pytest.MonkeyPatch) -> None:
     """Who is to join the ISR does not hold back the high watermark, and nobody outside does."""
-    original = isr_state.expanding
+    original = isr.expanding
 
     def expanding(state: IsrState, broker_id: int) -> IsrState:
         return original(state, broker_id)._replace(maximal_isr=state.isr)
@@ -123,7 +120,7 @@ def counts_the_committed_isr(patch: pytest.MonkeyPatch) -> None:
         current: int, end: int, followers: Iterable[Replica], view: IsrView, now_ms: int
     ) -> int:
         members = [each for each in followers if each.broker_id in view.maximal_isr]
-        return isr.next_high_watermark(current, end, members, view, now_ms)
+        return high_watermark.next_high_watermark(current, end, members, view, now_ms)
 
     patch.setattr(partition, "expanding", expanding)
     patch.setattr(partition, "next_high_watermark", next_high_watermark)
@@ -162,10 +159,7 @@ def forgets_the_restart_of_a_follower(patch: pytest.MonkeyPatch) -> None:
     original = _private(Partition, "update_follower")
 
     def update_follower(
-        self: Partition,
-        replica: ReplicaEpoch,
-        *rest: Loose,
-        **more: Loose,
+        self: Partition, replica: ReplicaEpoch, *rest: Loose, **more: Loose
     ) -> bool:
         moved: bool = original(self, replica._replace(broker_epoch=-1), *rest, **more)
         return moved
@@ -235,9 +229,6 @@ def answers_stale_leaders(patch: pytest.MonkeyPatch) -> None:
         return log
 
     patch.setattr(Partition, "leader_log", leader_log)
-
-
-# -- Followers ---------------------------------------------------------------------------------
 
 
 def truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -311,9 +302,6 @@ def takes_its_end_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)
 
     patch.setattr(FollowedPartition, "_append", append)
-
-
-# -- Logs --------------------------------------------------------------------------------------
 
 
 def syncs_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def forgets_to_raise_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def completes_before_it_has_caught_up(patch: pytest.MonkeyPatch) -> None:
     """A reassignment ends at once, whoever is in sync."""
-    original = partition_change.completed
+    original = partition_change.complete
 
     def completed(assignment: Assignment) -> Assignment:
         isr = {*assignment.isr, *assignment.adding}
@@ -94,7 +94,7 @@ def completes_before_it_has_caught_up(patch: pytest.MonkeyPatch) -> None:
         left = [each for each in after.isr if each in assignment.isr]
         return after._replace(isr=left) if left else assignment
 
-    patch.setattr(partition_change, "completed", completed)
+    patch.setattr(partition_change, "complete", completed)
 
 
 def fences_and_moves_nothing(patch: pytest.MonkeyPatch) -> None:

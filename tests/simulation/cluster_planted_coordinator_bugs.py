@@ -35,9 +35,6 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-# -- Transactions ------------------------------------------------------------------------------
-
-
 def loses_markers_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
     """A new coordinator does not go on with what was decided before it."""
     patch.setattr(TransactionCoordinator, "_resume_transactions", _nothing)
@@ -129,9 +126,6 @@ def gives_the_same_producer_id_twice(patch: pytest.MonkeyPatch) -> None:
         return numbers[id(self)]
 
     patch.setattr(ProducerIds, "next_if_there", next_if_there)
-
-
-# -- Both coordinators -------------------------------------------------------------------------
 
 
 def answers_before_others_have_it(patch: pytest.MonkeyPatch) -> None:

@@ -148,11 +148,11 @@ class ClusterStory:
         self.is_chaotic = True
         self._lost_power: Member | None = None
 
-    def tell(self) -> None:
+    def run(self) -> None:
         """Faults, then healing; whatever goes wrong names the seed and the time."""
         with running(self.loop) as loop, unexpected_errors() as errors:
             try:
-                loop.run_until_complete(self._tell())
+                loop.run_until_complete(self._run())
                 assert not errors, f"logged: {errors[0]}"
             except BaseException as error:
                 error.add_note(f"cluster simulated with {self.plan}, at {loop.time():.6f} s")
@@ -162,7 +162,7 @@ class ClusterStory:
                     if member.is_running:
                         self._kill(member, Survival.EVERYTHING)
 
-    async def _tell(self) -> None:
+    async def _run(self) -> None:
         self.network = ClusterNetwork(self.loop)
         properties = {"log.flush.interval.messages": "1"} if self.plan.is_synced else {}
         if self.tier is not None:
@@ -309,8 +309,6 @@ class ClusterStory:
                 f" {partition.isr} of {partition.replicas}; ends {ends}"
             )
         return "\n".join(lines)
-
-    # -- Faults ---------------------------------------------------------------------------------
 
     async def _be_chaotic(self) -> None:
         until = self.loop.time() + self.plan.chaos_s

@@ -25,8 +25,6 @@ class ClusterTruth:
         self.members = members
         self.promises = promises
 
-    # -- Looking --------------------------------------------------------------------------------
-
     @property
     def image(self) -> ClusterImage | None:
         """The newest committed image that any process has had: it stays true when that is gone."""
@@ -66,8 +64,6 @@ class ClusterTruth:
             for file, node in sorted(directory.entries.items())
             if file.endswith(".log") and isinstance(node, SimulatedFile)
         )
-
-    # -- At the end -----------------------------------------------------------------------------
 
     def is_healed(self) -> bool:
         """Whether all serve, all replicas are in sync and nobody has to catch up."""
@@ -172,8 +168,6 @@ class ClusterTruth:
                 if index.isdigit() and topic != "__cluster_metadata":
                     yield TopicPartition(topic, int(index))
 
-    # -- Transactions ---------------------------------------------------------------------------
-
     def written_values(self, name: TopicPartition) -> list[bytes]:
         """What a reader without transactions sees of a partition."""
         content = self._content_of_leader(name)
@@ -212,8 +206,6 @@ class ClusterTruth:
             assert len(copied) == self.promises.copied, (
                 f"{name}: {len(copied)} are copied, and {self.promises.copied} are committed"
             )
-
-    # -- Records --------------------------------------------------------------------------------
 
     def _check_records(self, name: TopicPartition, content: bytes) -> None:
         next_offset, last_epoch = 0, 0

@@ -168,8 +168,6 @@ class SimulatedBroker:
         life = self._life
         self.cluster.queue.after(delay, lambda: self._ask() if self.node.life == life else None)
 
-    # -- ISR ----------------------------------------------------------------------------------
-
     def _alter_now_and_then(self, life: int) -> None:
         if self.node.life != life:
             return

@@ -6,16 +6,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
 from tierlog.replication.control.brokers.broker_control import unregister_broker
 from tierlog.replication.control.brokers.sessions import BrokerIdAndEpoch
 from tierlog.replication.control.controller_config import ControllerConfig, Decision
@@ -25,6 +15,7 @@ from tierlog.replication.control.topics.topic_control import (
     create_topics,
     delete_topics,
 )
+from tierlog.tests import wire
 
 from .controller_broker import SimulatedBroker
 from .controller_node import Answer, SimulatedController
@@ -97,8 +88,6 @@ class SimulatedCluster:
                 f"{broker.image.offset}"
             )
 
-    # -- The network --------------------------------------------------------------------------
-
     def ask(
         self,
         source: QuorumNode,
@@ -150,8 +139,6 @@ class SimulatedCluster:
         weather = network.weather
         self.later(weather.latency_ms_min, weather.latency_ms_max, deliver)
 
-    # -- The administrator --------------------------------------------------------------------
-
     def _act_now_and_then(self) -> None:
         living = [node for node in self.story.nodes if node.core is not None]
         if living and self.story.is_chaotic:
@@ -180,22 +167,24 @@ class SimulatedCluster:
         self._creations[name] = "sent"
         self._repeated |= {name} if again else set()
         configs = [
-            CreatableTopicConfig(name="min.insync.replicas", value=self.chance.choice("12")),
-            CreatableTopicConfig(
+            wire.CreatableTopicConfig(name="min.insync.replicas", value=self.chance.choice("12")),
+            wire.CreatableTopicConfig(
                 name="unclean.leader.election.enable",
                 value=self.chance.choice(("true", "false", "false")),
             ),
         ]
-        topic = CreatableTopic(
+        topic = wire.CreatableTopic(
             name=name,
             num_partitions=self.chance.randint(1, 3),
             replication_factor=self.chance.randint(1, min(replicas, len(self.brokers))),
             configs=configs,
         )
-        request = CreateTopicsRequest(topics=[topic])
+        request = wire.CreateTopicsRequest(topics=[topic])
         control = TopicControl(ControllerConfig(), self._new_id, self.chance)
 
-        def handle(controller: SimulatedController, answer: Answer[CreateTopicsResponse]) -> None:
+        def handle(
+            controller: SimulatedController, answer: Answer[wire.CreateTopicsResponse]
+        ) -> None:
             controller.write(lambda image: create_topics(control, image, request), answer)
 
         self.ask(source, handle, lambda answer: self._created(name, answer))
@@ -205,7 +194,7 @@ class SimulatedCluster:
         self._ids += 1
         return Uuid(b"topic".ljust(12, b"-") + self._ids.to_bytes(4, "big"))
 
-    def _created(self, name: str, answer: CreateTopicsResponse | KafkaError) -> None:
+    def _created(self, name: str, answer: wire.CreateTopicsResponse | KafkaError) -> None:
         if isinstance(answer, KafkaError):
             return
         (result,) = answer.topics
@@ -236,16 +225,18 @@ class SimulatedCluster:
             return
         name = self.chance.choice(names)
         self._creations[name] = "to be deleted"
-        request = DeleteTopicsRequest(topic_names=[name])
+        request = wire.DeleteTopicsRequest(topic_names=[name])
 
-        def handle(controller: SimulatedController, answer: Answer[DeleteTopicsResponse]) -> None:
+        def handle(
+            controller: SimulatedController, answer: Answer[wire.DeleteTopicsResponse]
+        ) -> None:
             controller.write(
                 lambda image: delete_topics(ControllerConfig(), image, request), answer
             )
 
         self.ask(source, handle, lambda answer: self._deleted(name, answer))
 
-    def _deleted(self, name: str, answer: DeleteTopicsResponse | KafkaError) -> None:
+    def _deleted(self, name: str, answer: wire.DeleteTopicsResponse | KafkaError) -> None:
         if not isinstance(answer, KafkaError) and not answer.responses[0].error_code:
             assert name not in self.rules.image.topics_by_name, f"{name} is deleted, and is there"
             self.counts["topic deleted"] += 1
@@ -288,8 +279,6 @@ class SimulatedCluster:
             self.counts["broker unregistered"] += answer is None
 
         self.ask(source, handle, answered)
-
-    # -- The end ------------------------------------------------------------------------------
 
     def heal(self, within_ms: float) -> None:
         """After the quorum has healed: all brokers are back, and a topic can be created."""

@@ -54,12 +54,7 @@ from tierlog.replication.metadata.metadata_records import (
 )
 from tierlog.replication.metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
 
-from .controller_records import (
-    decode_change,
-    decode_image,
-    encode_change,
-    encode_image,
-)
+from .controller_records import decode_change, decode_image, encode_change, encode_image
 from .quorum_log import EMPTY_DIGEST, Batch
 from .quorum_network import EventQueue
 
@@ -95,8 +90,6 @@ class SimulatedController:
         self._shutdowns: dict[int, int] = {}
         self._claimed_ms = 0
         self._term = 0
-
-    # -- The state machine --------------------------------------------------------------------
 
     @property
     def state(self) -> ClusterImage:
@@ -168,8 +161,6 @@ class SimulatedController:
         """See `Machine`."""
         self._term += 1
 
-    # -- Decisions ----------------------------------------------------------------------------
-
     @property
     def now_ms(self) -> int:
         """The process's monotonic clock."""
@@ -201,8 +192,6 @@ class SimulatedController:
         last = self.node.append_now(encode_change(records), len(records)).next_offset - 1
         core.appended(delta, last, waiter)
         return last
-
-    # -- Brokers ------------------------------------------------------------------------------
 
     def register(self, data: BrokerRegistrationData, answer: Answer[int]) -> None:
         """BrokerRegistration."""
@@ -346,8 +335,6 @@ class SimulatedController:
                 self._queue.after(IDLE_MS, control)
 
         self._queue.after(IDLE_MS, control)
-
-    # -- Sessions -----------------------------------------------------------------------------
 
     def _look_later(self) -> None:
         term, life = self._term, self.node.life

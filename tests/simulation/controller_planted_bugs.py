@@ -64,9 +64,6 @@ def _nothing(*_: object) -> list[Message]:
     return []
 
 
-# -- Registration (2.2) ------------------------------------------------------------------------
-
-
 def puts_the_registration_first(patch: pytest.MonkeyPatch) -> None:
     """The record of the new incarnation comes before those that end the old one."""
     original = _private(registration, "decide_broker_registration")
@@ -110,9 +107,6 @@ def keeps_the_epoch_of_the_last_incarnation(patch: pytest.MonkeyPatch) -> None:
         return Decision(decision.records, before.epoch)
 
     patch.setattr(controller_node, "decide_broker_registration", decide)
-
-
-# -- States of brokers (2.3) -------------------------------------------------------------------
 
 
 def unfences_before_it_has_caught_up(patch: pytest.MonkeyPatch) -> None:
@@ -159,9 +153,6 @@ def stops_before_others_have_seen_it(patch: pytest.MonkeyPatch) -> None:
         return HeartbeatEvent.SHUTDOWN_SEEN if is_unseen else event
 
     patch.setattr(broker_states, "event_of", event_of)
-
-
-# -- Sessions (2.4, trap 7) --------------------------------------------------------------------
 
 
 def takes_over_old_sessions(patch: pytest.MonkeyPatch) -> None:
@@ -212,9 +203,6 @@ def _decided(records: Sequence[Message]) -> Callable[[ClusterImage], Decision[No
 
 def _ignore(_: object) -> None:
     """Nobody waits for it."""
-
-
-# -- Partitions (2.6, traps 3 and 8) -----------------------------------------------------------
 
 
 def elects_a_fenced_broker(patch: pytest.MonkeyPatch) -> None:
@@ -313,9 +301,6 @@ def believes_a_stale_leader(patch: pytest.MonkeyPatch) -> None:
         return ErrorCode.NONE if error is ErrorCode.INVALID_UPDATE_VERSION else error
 
     patch.setattr(alter_partition, "_check_epochs", check)
-
-
-# -- The event queue (2.8) and the rest --------------------------------------------------------
 
 
 def decides_on_the_committed_image(patch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ class ControllerRules:
             assert record.broker_epoch == before, "an incarnation that gets another epoch"
             return
         assert record.broker_epoch > before, f"broker epoch {record.broker_epoch} after {before}"
-        assert record.broker_epoch == batch.base_offset, "a broker epoch that is no offset"
+        assert record.broker_epoch == batch.base_offset, "a broker epoch that is not an offset"
         assert record.fenced, "a broker is registered unfenced"
         self._epochs[broker_id] = record.broker_epoch
         was_clean = before >= 0 and self.clean_epochs.get(broker_id) == before

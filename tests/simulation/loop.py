@@ -193,9 +193,15 @@ def simulate(
     time_limit_s: float = 24 * 3600,
 ) -> T:
     """Run a story to its end on a fresh loop; whatever goes wrong names the seed."""
-    with running(SimulatedLoop(seed, time_limit_s)) as loop:
+    loop = SimulatedLoop(seed, time_limit_s)
+    return complete(loop, story(loop))
+
+
+def complete(loop: SimulatedLoop, story: Coroutine[Any, Any, T]) -> T:
+    """Run `story` to its end and close the loop; whatever goes wrong names the seed."""
+    with running(loop):
         try:
-            return loop.run_until_complete(story(loop))
+            return loop.run_until_complete(story)
         except BaseException as error:
-            error.add_note(f"simulated with seed {seed}, at {loop.time():.6f} s")
+            error.add_note(f"simulated with seed {loop.seed}, at {loop.time():.6f} s")
             raise

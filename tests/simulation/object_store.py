@@ -96,7 +96,7 @@ class SimulatedStore:
 
     def put(self, key: str, content: bytes) -> None:
         """Store an object."""
-        self._tell("put", key)
+        self._record_event("put", key)
         self.objects[key] = StoredObject(content, self.loop.time())
         self.on_put(key)
 
@@ -106,7 +106,7 @@ class SimulatedStore:
             if self.is_strict:
                 raise FileNotFoundError(errno.ENOENT, "No such object", key)
             return
-        self._tell("remove", key)
+        self._record_event("remove", key)
         self.on_removal(key)
         del self.objects[key]
 
@@ -122,7 +122,7 @@ class SimulatedStore:
         fault = self.random.choice(self.weather.faults)
         if fault is Fault.NONE or (fault is Fault.TRUNCATED and what != "read"):
             return work()
-        self._tell(f"{what} {fault.name}", key)
+        self._record_event(f"{what} {fault.name}", key)
         if fault is Fault.TRUNCATED:
             found = work()
             if isinstance(found, bytes):
@@ -144,7 +144,7 @@ class SimulatedStore:
             self.kill()
             raise PowerLoss("killed at a request to the store")
 
-    def _tell(self, what: str, key: str) -> None:
+    def _record_event(self, what: str, key: str) -> None:
         self.journal.append((self.loop.time(), what, key))
 
 

@@ -56,21 +56,9 @@ from tierlog.replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS, Raft
 from tierlog.replication.raft.voter_set import NO_VOTERS, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 
-from .quorum_log import (
-    Batch,
-    FlushInProgress,
-    ModelLog,
-    Snapshot,
-    parse_snapshot,
-)
+from .quorum_log import Batch, FlushInProgress, ModelLog, Snapshot, parse_snapshot
 from .quorum_network import Exchange
-from .quorum_world import (
-    DiskError,
-    DiskFaults,
-    Machine,
-    MonotonicClock,
-    World,
-)
+from .quorum_world import DiskError, DiskFaults, Machine, MonotonicClock, World
 
 BATCHES_A_FETCH = 8
 Step = Callable[[RaftCore, int], list[Action]]
@@ -464,11 +452,11 @@ class QuorumNode:
             case Fatal(reason):
                 raise AssertionError(f"node {self.id} gives up: {reason}")
             case LeaderChanged() | AskVersions() | ReplyToVoterChange():
-                self._tell(action)
+                self._notify(action)
             case _:
                 self._change_log(action)
 
-    def _tell(self, action: LeaderChanged | AskVersions | ReplyToVoterChange) -> None:
+    def _notify(self, action: LeaderChanged | AskVersions | ReplyToVoterChange) -> None:
         match action:
             case LeaderChanged(leader_id, epoch, start):
                 self._claim = (epoch, start) if leader_id == self.id else None

@@ -74,7 +74,7 @@ def find(name: str, seeds: Iterable[int]) -> Found | None:
             )
             try:
                 if is_about:
-                    Story(plan).tell()
+                    Story(plan).run()
             except AssertionError as error:
                 return Found(seed, error)
     return None
@@ -82,9 +82,6 @@ def find(name: str, seeds: Iterable[int]) -> Found | None:
 
 # A part that nothing but the core itself may use, to break it.
 _private: Callable[[object, str], Any] = getattr
-
-
-# -- Votes -------------------------------------------------------------------------------------
 
 
 def votes_twice(patch: pytest.MonkeyPatch) -> None:
@@ -185,9 +182,6 @@ def grants_pre_votes_under_a_live_leader(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections, "can_grant_vote", can_grant_vote)
 
 
-# -- Elections ---------------------------------------------------------------------------------
-
-
 def asks_for_no_pre_votes(patch: pytest.MonkeyPatch) -> None:
     """Every election timeout raises the epoch."""
 
@@ -286,9 +280,6 @@ def is_kept_by_observers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaProgress, "heard_from", heard_from)
 
 
-# -- High watermark ----------------------------------------------------------------------------
-
-
 def _announces(place: Callable[[int], int]) -> Callable[[ReplicaProgress], bool]:
     def update(progress: ReplicaProgress) -> bool:
         ends = sorted((each.log_end_offset for each in progress.voter_statuses()), reverse=True)
@@ -366,9 +357,6 @@ def believes_the_leaders_high_watermark(patch: pytest.MonkeyPatch) -> None:
             node.advance_high_watermark(response.high_watermark)
 
     patch.setattr(following, "_append", append)
-
-
-# -- Fetching ----------------------------------------------------------------------------------
 
 
 def fetches_before_its_flush_ends(patch: pytest.MonkeyPatch) -> None:
@@ -469,10 +457,7 @@ def loads_half_a_snapshot(patch: pytest.MonkeyPatch) -> None:
     original = following.handle_fetch_snapshot_response
 
     def handle(
-        node: RaftNode,
-        request: FetchSnapshotRequest,
-        response: FetchSnapshotResponse,
-        now_ms: int,
+        node: RaftNode, request: FetchSnapshotRequest, response: FetchSnapshotResponse, now_ms: int
     ) -> Verdict:
         return original(node, request, response._replace(size=response.position + 1), now_ms)
 

@@ -19,13 +19,7 @@ from dataclasses import dataclass, field
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_options import RaftOptions
-from tierlog.replication.raft.voter_set import (
-    NO_VOTERS,
-    Address,
-    Voter,
-    VoterKey,
-    VoterSet,
-)
+from tierlog.replication.raft.voter_set import NO_VOTERS, Address, Voter, VoterKey, VoterSet
 
 from .controller_cluster import SimulatedCluster
 from .controller_node import SimulatedController
@@ -247,7 +241,7 @@ class Story:
         is_formatted_later = self.plan.changes_voters and node_id not in voter_set.ids
         return QuorumNode(self.world, options, NO_VOTERS if is_formatted_later else voter_set)
 
-    def tell(self) -> None:
+    def run(self) -> None:
         """Faults, then healing; whatever goes wrong names the seed and the time."""
         try:
             self.begin()

@@ -120,16 +120,14 @@ def test_one_seed_is_one_run() -> None:
     assert trace() == trace()
 
 
-def test_a_clean_stop_and_start_keeps_topics_and_records() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = SimulatedBroker(loop, SimulatedNetwork(loop))
-        await broker.start()
-        await create_topic(loop, broker)
-        acknowledged = await produce(loop, broker)
-        await broker.stop()
-        await broker.start()
-        found = await consume(loop, broker)
-        assert {record.offset: record.value for record in found} == acknowledged
-        await broker.stop()
-
-    simulate(story, time_limit_s=3600)
+@pytest.mark.simulated(time_limit_s=3600)
+async def test_a_clean_stop_and_start_keeps_topics_and_records(loop: SimulatedLoop) -> None:
+    broker = SimulatedBroker(loop, SimulatedNetwork(loop))
+    await broker.start()
+    await create_topic(loop, broker)
+    acknowledged = await produce(loop, broker)
+    await broker.stop()
+    await broker.start()
+    found = await consume(loop, broker)
+    assert {record.offset: record.value for record in found} == acknowledged
+    await broker.stop()

@@ -12,23 +12,23 @@ from tierlog.tests.simulation.bucket_truth import check
 SEEDS_AT_MOST = 400
 
 
-def told(seed: int) -> Figures:
+def run_story(seed: int) -> Figures:
     story, figures = BucketStory(seed, check), Figures()
-    story.tell()
+    story.run()
     figures.add(story)
     return figures
 
 
 @pytest.mark.seeds("0-9", long="10-199")
 def test_what_is_in_a_bucket_comes_back(simulation_seed: int) -> None:
-    told(simulation_seed)
+    run_story(simulation_seed)
 
 
 @pytest.mark.long
 def test_the_histories_meet_what_they_are_about() -> None:
     figures = Figures()
     for seed in range(300):
-        figures.merge(told(seed))
+        figures.merge(run_story(seed))
     assert not figures.missing, f"the histories are without {figures.missing}"
 
 

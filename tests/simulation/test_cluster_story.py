@@ -15,10 +15,10 @@ SEED_WITH_TIER = "7"
 
 
 @lru_cache(64)
-def told(seed: int) -> Figures:
+def run_story(seed: int) -> Figures:
     """The figures of a story."""
     story = ClusterStory(plan_of(seed))
-    story.tell()
+    story.run()
     figures = Figures()
     figures.add(story)
     return figures
@@ -26,7 +26,7 @@ def told(seed: int) -> Figures:
 
 @pytest.mark.seeds(f"0-{SEEDS - 1}")
 def test_a_cluster_keeps_what_it_acknowledged_and_heals(simulation_seed: int) -> None:
-    assert told(simulation_seed).counts["acknowledged"] > 0
+    assert run_story(simulation_seed).counts["acknowledged"] > 0
 
 
 @pytest.mark.slow
@@ -36,8 +36,8 @@ def test_one_seed_is_one_story_whatever_the_order_of_sets() -> None:
     def digest(hash_seed: str) -> str:
         command = [sys.executable, "-m", "tierlog.tests.simulation.cluster_figures", SEED_WITH_TIER]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        return told.stdout.rpartition("digest ")[2]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.rpartition("digest ")[2]
 
     first = digest("1")
     assert len(first.strip()) == 8
@@ -48,7 +48,7 @@ def test_one_seed_is_one_story_whatever_the_order_of_sets() -> None:
 def test_the_stories_meet_what_they_are_about() -> None:
     figures = Figures()
     for seed in range(60):
-        figures.merge(told(seed))
+        figures.merge(run_story(seed))
     print(figures)
     assert not figures.missing, f"the stories are without {figures.missing}"
 

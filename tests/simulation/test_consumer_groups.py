@@ -10,6 +10,8 @@ for longer reads on without knowing that it is out; its commits are refused then
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
@@ -19,13 +21,10 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from tierlog.tests import wire
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 
 TOPIC = "orders"
@@ -130,15 +129,15 @@ class Member:
         self.epoch, self._says_all = answer.member_epoch, False
         if answer.assignment is None:
             return
-        told = {
+        assigned = {
             (topic.topic_id, partition)
             for topic in answer.assignment.topic_partitions
             for partition in topic.partitions
         }
-        self._let_go(told)
-        for partition in sorted(told - self.owned):
+        self._let_go(assigned)
+        for partition in sorted(assigned - self.owned):
             self._readers.take(self.name, partition)
-        self.owned = told
+        self.owned = assigned
 
     def _let_go(self, kept: set[Partition]) -> None:
         for partition in sorted(self.owned - kept):
@@ -151,8 +150,8 @@ async def create_topic(loop: SimulatedLoop, broker: SimulatedBroker) -> None:
     async with Admin(broker.bootstrap, environment=environment) as admin:
         await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
     network = NetworkClient(broker.bootstrap, environment)
-    request = FindCoordinatorRequest(coordinator_keys=["group"])
-    await network.request_any(request, FindCoordinatorResponse)
+    request = wire.FindCoordinatorRequest(coordinator_keys=["group"])
+    await network.request_any(request, wire.FindCoordinatorResponse)
     await network.close()
 
 
@@ -230,28 +229,28 @@ async def play(
     await broker.stop()
 
 
-def test_a_broker_that_is_killed_gives_no_partition_to_two(simulation_seed: int) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        await play(loop, lambda broker, _: broker.kill())
-
-    simulate(story, simulation_seed, time_limit_s=3600)
-
-
-def test_a_broker_that_loses_power_gives_no_partition_to_two(simulation_seed: int) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        await play(loop, lambda broker, _: broker.cut_power())
-
-    simulate(story, simulation_seed, time_limit_s=3600)
+@pytest.mark.simulated(time_limit_s=3600)
+async def test_a_broker_that_is_killed_gives_no_partition_to_two(
+    loop: SimulatedLoop, simulation_seed: int
+) -> None:
+    await play(loop, lambda broker, _: broker.kill())
 
 
-def test_answers_that_are_lost_give_no_partition_to_two(simulation_seed: int) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        def disturb(broker: SimulatedBroker, network: SimulatedNetwork) -> None:
-            if loop.random.random() < 0.5:
-                network.cut()
-            else:
-                network.part({"clients"}, {broker.host})
+@pytest.mark.simulated(time_limit_s=3600)
+async def test_a_broker_that_loses_power_gives_no_partition_to_two(
+    loop: SimulatedLoop, simulation_seed: int
+) -> None:
+    await play(loop, lambda broker, _: broker.cut_power())
 
-        await play(loop, disturb)
 
-    simulate(story, simulation_seed, time_limit_s=3600)
+@pytest.mark.simulated(time_limit_s=3600)
+async def test_answers_that_are_lost_give_no_partition_to_two(
+    loop: SimulatedLoop, simulation_seed: int
+) -> None:
+    def disturb(broker: SimulatedBroker, network: SimulatedNetwork) -> None:
+        if loop.random.random() < 0.5:
+            network.cut()
+        else:
+            network.part({"clients"}, {broker.host})
+
+    await play(loop, disturb)

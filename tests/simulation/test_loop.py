@@ -152,19 +152,13 @@ def test_the_same_seed_is_the_same_run_and_another_seed_another() -> None:
     assert _trace(7) != _trace(8)
 
 
-def test_the_wall_clock_follows_virtual_time_and_its_own_skew() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        environment = SimulatedEnvironment(loop, clock_skew_ms=-250)
-        await asyncio.sleep(2)
-        assert environment.wall_clock_ms() == EPOCH_MS + 2000 - 250
-        assert len(environment.random_uuid()) == 16
-
-    simulate(story)
+async def test_the_wall_clock_follows_virtual_time_and_its_own_skew(loop: SimulatedLoop) -> None:
+    environment = SimulatedEnvironment(loop, clock_skew_ms=-250)
+    await asyncio.sleep(2)
+    assert environment.wall_clock_ms() == EPOCH_MS + 2000 - 250
+    assert len(environment.random_uuid()) == 16
 
 
-def test_two_processes_draw_different_chances_from_one_seed() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        one, other = SimulatedEnvironment(loop, "1"), SimulatedEnvironment(loop, "2")
-        assert one.random_uuid() != other.random_uuid()
-
-    simulate(story)
+async def test_two_processes_draw_different_chances_from_one_seed(loop: SimulatedLoop) -> None:
+    one, other = SimulatedEnvironment(loop, "1"), SimulatedEnvironment(loop, "2")
+    assert one.random_uuid() != other.random_uuid()

@@ -11,6 +11,8 @@ from tierlog.tests.simulation.loop import DeadlockError, SimulatedLoop, simulate
 from tierlog.tests.simulation.network import Conditions, SimulatedNetwork, on_host
 from tierlog.tests.simulation.transport import SimulatedTransport
 
+pytestmark = pytest.mark.simulated(time_limit_s=3600)
+
 Body = Callable[[SimulatedNetwork], Coroutine[Any, Any, None]]
 
 
@@ -19,6 +21,11 @@ def on_a_network(body: Body, seed: int = 0, conditions: Conditions | None = None
         await body(SimulatedNetwork(loop, conditions))
 
     simulate(story, seed, time_limit_s=3600)
+
+
+@pytest.fixture
+def network(loop: SimulatedLoop) -> SimulatedNetwork:
+    return SimulatedNetwork(loop)
 
 
 class Recorder(asyncio.Protocol):
@@ -105,17 +112,14 @@ def test_bytes_arrive_whole_and_in_order_whatever_the_pieces(
     on_a_network(body, seed)
 
 
-def test_a_large_write_arrives_in_several_pieces() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        near.transport.write(bytes(100_000))
-        await until(lambda: len(far.received) == 100_000)
-        assert far.pieces > 5
-
-    on_a_network(body)
+async def test_a_large_write_arrives_in_several_pieces(network: SimulatedNetwork) -> None:
+    near, far = await connected(network)
+    near.transport.write(bytes(100_000))
+    await until(lambda: len(far.received) == 100_000)
+    assert far.pieces > 5
 
 
-def test_a_buffered_protocol_gets_its_own_buffer_filled() -> None:
+async def test_a_buffered_protocol_gets_its_own_buffer_filled(network: SimulatedNetwork) -> None:
     class Buffered(asyncio.BufferedProtocol):
         def __init__(self) -> None:
             self.buffer = bytearray(7)
@@ -127,136 +131,119 @@ def test_a_buffered_protocol_gets_its_own_buffer_filled() -> None:
         def buffer_updated(self, nbytes: int) -> None:
             self.received += self.buffer[:nbytes]
 
-    async def body(network: SimulatedNetwork) -> None:
-        _, far = await connected(network)
-        buffered = Buffered()
-        far.transport.set_protocol(buffered)
-        far.transport.peer.write(b"more than seven bytes at once")
-        await until(lambda: len(buffered.received) == 29)
-        assert buffered.received == b"more than seven bytes at once"
-
-    on_a_network(body)
+    _, far = await connected(network)
+    buffered = Buffered()
+    far.transport.set_protocol(buffered)
+    far.transport.peer.write(b"more than seven bytes at once")
+    await until(lambda: len(buffered.received) == 29)
+    assert buffered.received == b"more than seven bytes at once"
 
 
-def test_a_reader_that_pauses_stops_the_writer_and_no_byte_is_lost() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        far.transport.pause_reading()
-        near.transport.write(bytes(300_000))
-        await asyncio.sleep(10)
-        assert near.events == ["pause"]
-        assert far.received == b""
-        assert near.transport.get_write_buffer_size() >= 300_000 - network.window_bytes
-        far.transport.resume_reading()
-        await until(lambda: len(far.received) == 300_000)
-        assert near.events == ["pause", "resume"]
-
-    on_a_network(body)
-
-
-def test_close_sends_what_was_written_then_the_end() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        near.transport.write(bytes(200_000))
-        near.transport.close()
-        near.transport.write(b"too late")
-        assert await far.lost is None
-        assert await near.lost is None
-        assert len(far.received) == 200_000
-        assert far.events == ["eof"]
-        assert network.connections() == []
-
-    on_a_network(body)
+async def test_a_reader_that_pauses_stops_the_writer_and_no_byte_is_lost(
+    network: SimulatedNetwork,
+) -> None:
+    near, far = await connected(network)
+    far.transport.pause_reading()
+    near.transport.write(bytes(300_000))
+    await asyncio.sleep(10)
+    assert near.events == ["pause"]
+    assert far.received == b""
+    assert near.transport.get_write_buffer_size() >= 300_000 - network.window_bytes
+    far.transport.resume_reading()
+    await until(lambda: len(far.received) == 300_000)
+    assert near.events == ["pause", "resume"]
 
 
-def test_half_a_connection_can_end_while_the_other_half_goes_on() -> None:
+async def test_close_sends_what_was_written_then_the_end(network: SimulatedNetwork) -> None:
+    near, far = await connected(network)
+    near.transport.write(bytes(200_000))
+    near.transport.close()
+    near.transport.write(b"too late")
+    assert await far.lost is None
+    assert await near.lost is None
+    assert len(far.received) == 200_000
+    assert far.events == ["eof"]
+    assert network.connections() == []
+
+
+async def test_half_a_connection_can_end_while_the_other_half_goes_on(
+    network: SimulatedNetwork,
+) -> None:
     class AnswersAtTheEnd(Recorder):
         def eof_received(self) -> bool | None:
             self.transport.write(b"answer")
             self.transport.close()
             return True
 
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network, AnswersAtTheEnd)
-        near.transport.write(b"question")
-        near.transport.write_eof()
-        await far.lost
-        await near.lost
-        assert (bytes(far.received), bytes(near.received)) == (b"question", b"answer")
-
-    on_a_network(body)
+    near, far = await connected(network, AnswersAtTheEnd)
+    near.transport.write(b"question")
+    near.transport.write_eof()
+    await far.lost
+    await near.lost
+    assert (bytes(far.received), bytes(near.received)) == (b"question", b"answer")
 
 
-def test_abort_resets_the_peer() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        near.transport.abort()
-        assert await near.lost is None
-        assert isinstance(await far.lost, ConnectionResetError)
-
-    on_a_network(body)
+async def test_abort_resets_the_peer(network: SimulatedNetwork) -> None:
+    near, far = await connected(network)
+    near.transport.abort()
+    assert await near.lost is None
+    assert isinstance(await far.lost, ConnectionResetError)
 
 
-def test_writing_to_an_end_that_is_closed_is_answered_with_a_reset() -> None:
+async def test_writing_to_an_end_that_is_closed_is_answered_with_a_reset(
+    network: SimulatedNetwork,
+) -> None:
     class StaysOpen(Recorder):
         def eof_received(self) -> bool | None:
             return True
 
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network, StaysOpen)
-        near.transport.close()
-        await near.lost
-        far.transport.write(b"anyone?")
-        assert isinstance(await far.lost, ConnectionResetError)
-
-    on_a_network(body)
+    near, far = await connected(network, StaysOpen)
+    near.transport.close()
+    await near.lost
+    far.transport.write(b"anyone?")
+    assert isinstance(await far.lost, ConnectionResetError)
 
 
-def test_nobody_listens_nobody_answers() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        loop = asyncio.get_running_loop()
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(Recorder, "b", 9092)
-        server = await loop.create_server(Recorder, "b", 0)
-        (name,) = server.sockets
-        address = name.getsockname()
-        with pytest.raises(OSError, match="in use"):
-            await loop.create_server(Recorder, *address)
-        server.close()
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(Recorder, *address)
-
-    on_a_network(body)
-
-
-def test_a_partition_holds_what_is_on_its_way_and_healing_delivers_it() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        network.part({"a"}, {"b"})
-        near.transport.write(bytes(range(250)) * 100)
-        await asyncio.sleep(30)
-        assert far.received == b""
-        network.heal()
-        near.transport.write(b"later")
-        await until(lambda: far.received.endswith(b"later"))
-        assert far.received == bytes(range(250)) * 100 + b"later"
-
-    on_a_network(body)
-
-
-def test_connecting_across_a_partition_waits_until_it_heals() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.create_server(Recorder, "b", 9092)
-        network.part({"localhost"}, {"b"})
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(loop.create_connection(Recorder, "b", 9092), 5)
-        loop.call_later(7, network.heal)
-        began_s = loop.time()
+async def test_nobody_listens_nobody_answers(network: SimulatedNetwork) -> None:
+    loop = asyncio.get_running_loop()
+    with pytest.raises(ConnectionRefusedError):
         await loop.create_connection(Recorder, "b", 9092)
-        assert loop.time() - began_s >= 7
+    server = await loop.create_server(Recorder, "b", 0)
+    (name,) = server.sockets
+    address = name.getsockname()
+    with pytest.raises(OSError, match="in use"):
+        await loop.create_server(Recorder, *address)
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        await loop.create_connection(Recorder, *address)
 
-    on_a_network(body)
+
+async def test_a_partition_holds_what_is_on_its_way_and_healing_delivers_it(
+    network: SimulatedNetwork,
+) -> None:
+    near, far = await connected(network)
+    network.part({"a"}, {"b"})
+    near.transport.write(bytes(range(250)) * 100)
+    await asyncio.sleep(30)
+    assert far.received == b""
+    network.heal()
+    near.transport.write(b"later")
+    await until(lambda: far.received.endswith(b"later"))
+    assert far.received == bytes(range(250)) * 100 + b"later"
+
+
+async def test_connecting_across_a_partition_waits_until_it_heals(
+    network: SimulatedNetwork,
+) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.create_server(Recorder, "b", 9092)
+    network.part({"localhost"}, {"b"})
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(loop.create_connection(Recorder, "b", 9092), 5)
+    loop.call_later(7, network.heal)
+    began_s = loop.time()
+    await loop.create_connection(Recorder, "b", 9092)
+    assert loop.time() - began_s >= 7
 
 
 def test_a_partition_that_never_heals_is_a_deadlock_without_a_timeout() -> None:
@@ -268,78 +255,68 @@ def test_a_partition_that_never_heals_is_a_deadlock_without_a_timeout() -> None:
         on_a_network(body)
 
 
-def test_a_cut_resets_both_ends() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        network.cut("a")
-        assert isinstance(await near.lost, ConnectionResetError)
-        assert isinstance(await far.lost, ConnectionResetError)
-
-    on_a_network(body)
+async def test_a_cut_resets_both_ends(network: SimulatedNetwork) -> None:
+    near, far = await connected(network)
+    network.cut("a")
+    assert isinstance(await near.lost, ConnectionResetError)
+    assert isinstance(await far.lost, ConnectionResetError)
 
 
-def test_a_killed_process_is_told_nothing_and_its_peers_get_a_reset() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        loop = asyncio.get_running_loop()
-        made: list[Recorder] = []
+async def test_a_killed_process_gets_no_callback_and_its_peers_get_a_reset(
+    network: SimulatedNetwork,
+) -> None:
+    loop = asyncio.get_running_loop()
+    made: list[Recorder] = []
 
-        def accept() -> Recorder:
-            made.append(Recorder())
-            return made[-1]
+    def accept() -> Recorder:
+        made.append(Recorder())
+        return made[-1]
 
-        with on_host("b") as process:
-            await loop.create_server(accept, "b", 9092)
-            waiting = loop.create_task(asyncio.Event().wait())
-        _, near = await loop.create_connection(Recorder, "b", 9092)
-        await asyncio.sleep(0)
-        network.kill(process)
-        assert isinstance(await near.lost, ConnectionResetError)
-        assert not made[0].lost.done()
-        assert waiting.cancelled()
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(Recorder, "b", 9092)
-        with on_host("b"):
-            await loop.create_server(Recorder, "b", 9092)
+    with on_host("b") as process:
+        await loop.create_server(accept, "b", 9092)
+        waiting = loop.create_task(asyncio.Event().wait())
+    _, near = await loop.create_connection(Recorder, "b", 9092)
+    await asyncio.sleep(0)
+    network.kill(process)
+    assert isinstance(await near.lost, ConnectionResetError)
+    assert not made[0].lost.done()
+    assert waiting.cancelled()
+    with pytest.raises(ConnectionRefusedError):
         await loop.create_connection(Recorder, "b", 9092)
+    with on_host("b"):
+        await loop.create_server(Recorder, "b", 9092)
+    await loop.create_connection(Recorder, "b", 9092)
 
-    on_a_network(body)
 
-
-def test_callbacks_run_on_the_host_of_their_process() -> None:
+async def test_callbacks_run_on_the_host_of_their_process(network: SimulatedNetwork) -> None:
     class Dialler(Recorder):
         def data_received(self, data: bytes) -> None:
             loop = asyncio.get_running_loop()
             self.dialling = loop.create_task(loop.create_connection(Recorder, "localhost", 9092))
 
-    async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network, Dialler)
-        near.transport.write(b"x")
-        # Loopback on host "b" finds the server there; on "a" nobody would listen.
-        await until(lambda: hasattr(far, "dialling"))
-        assert isinstance(far, Dialler)
-        transport, _ = await far.dialling
-        assert transport.get_extra_info("sockname").host == "b"
-
-    on_a_network(body)
+    near, far = await connected(network, Dialler)
+    near.transport.write(b"x")
+    # Loopback on host "b" finds the server there; on "a" nobody would listen.
+    await until(lambda: hasattr(far, "dialling"))
+    assert isinstance(far, Dialler)
+    transport, _ = await far.dialling
+    assert transport.get_extra_info("sockname").host == "b"
 
 
-def test_asyncios_own_streams_work_on_it() -> None:
-    async def body(network: SimulatedNetwork) -> None:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            line = await reader.readline()
-            writer.write(line.upper())
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
-
-        await asyncio.start_server(answer, "127.0.0.1", 7)
-        reader, writer = await asyncio.open_connection("127.0.0.1", 7)
-        writer.write(b"hello\n")
-        assert await reader.read() == b"HELLO\n"
+async def test_asyncios_own_streams_work_on_it(network: SimulatedNetwork) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = await reader.readline()
+        writer.write(line.upper())
+        await writer.drain()
         writer.close()
         await writer.wait_closed()
 
-    on_a_network(body)
+    await asyncio.start_server(answer, "127.0.0.1", 7)
+    reader, writer = await asyncio.open_connection("127.0.0.1", 7)
+    writer.write(b"hello\n")
+    assert await reader.read() == b"HELLO\n"
+    writer.close()
+    await writer.wait_closed()
 
 
 def _transcript(seed: int) -> list[tuple[float, int]]:

@@ -12,14 +12,14 @@ TROUBLES = Troubles(
 )
 
 
-def tell(seed: int) -> OneLog:
+def run_story(seed: int) -> OneLog:
     stories: list[OneLog] = []
 
     async def story(loop: SimulatedLoop) -> None:
-        told = OneLog(loop, TROUBLES)
-        stories.append(told)
-        await told.tell()
-        await end_well(told)
+        running = OneLog(loop, TROUBLES)
+        stories.append(running)
+        await running.run()
+        await end_well(running)
 
     simulate(story, seed)
     return stories[0]
@@ -27,4 +27,4 @@ def tell(seed: int) -> OneLog:
 
 @pytest.mark.seeds("0-1", long="2-19")
 def test_a_record_goes_for_a_reason_whatever_works_at_its_log(simulation_seed: int) -> None:
-    assert tell(simulation_seed).cuts > 0
+    assert run_story(simulation_seed).cuts > 0

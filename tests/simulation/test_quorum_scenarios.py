@@ -4,11 +4,7 @@ import itertools
 
 import pytest
 
-from tierlog.replication.raft.raft_messages import (
-    BeginQuorumEpochRequest,
-    RaftRequest,
-    VoteRequest,
-)
+from tierlog.replication.raft.raft_messages import BeginQuorumEpochRequest, RaftRequest, VoteRequest
 
 from .quorum_network import Exchange, Weather
 from .quorum_node import QuorumNode

@@ -31,12 +31,12 @@ class Rows(dict[tuple[Role, RaftEvent], Role]):
 
 
 @lru_cache(SEEDS + len(MORE_SEEDS))
-def told(seed: int) -> tuple[int, Figures]:
+def run_story(seed: int) -> tuple[int, Figures]:
     """The end of what a story committed, and its figures."""
     story = Story(plan_of(seed))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(raft_node, "NEXT_STATES", Rows(NEXT_STATES))
-        story.tell()
+        story.run()
     figures = Figures()
     figures.add(story)
     return story.invariants.committed_end, figures
@@ -44,7 +44,7 @@ def told(seed: int) -> tuple[int, Figures]:
 
 @pytest.mark.seeds(f"0-{SEEDS - 1}")
 def test_a_quorum_keeps_what_it_committed_and_heals(simulation_seed: int) -> None:
-    committed, _ = told(simulation_seed)
+    committed, _ = run_story(simulation_seed)
     assert committed > 0
 
 
@@ -54,7 +54,7 @@ def test_one_seed_is_one_story(seed: int) -> None:
 
     def trace() -> str:
         story = Story(plan_of(seed))
-        story.tell()
+        story.run()
         return f"{story.counts} {[node.log.last_digest for node in story.nodes]}"
 
     assert trace() == trace()
@@ -63,7 +63,7 @@ def test_one_seed_is_one_story(seed: int) -> None:
 def test_the_stories_meet_what_they_are_about() -> None:
     figures = Figures()
     for seed in (*range(SEEDS), *MORE_SEEDS):
-        figures.merge(told(seed)[1])
+        figures.merge(run_story(seed)[1])
     print(figures)
     rows = NEXT_STATES.keys() - Rows.taken - VERY_RARE
     assert not rows, f"the stories never move by {rows}"

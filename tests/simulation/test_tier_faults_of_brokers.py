@@ -21,14 +21,14 @@ def troubles_of(seed: int) -> Troubles:
     )
 
 
-def tell(seed: int) -> Story:
+def run_story(seed: int) -> Story:
     stories: list[Story] = []
 
     async def story(loop: SimulatedLoop) -> None:
-        told = Story(loop, troubles_of(seed))
-        stories.append(told)
-        await told.tell()
-        await end_well(told)
+        running = Story(loop, troubles_of(seed))
+        stories.append(running)
+        await running.run()
+        await end_well(running)
 
     simulate(story, seed)
     return stories[0]
@@ -36,12 +36,12 @@ def tell(seed: int) -> Story:
 
 @pytest.mark.seeds("0-14", long="15-99")
 def test_nothing_is_lost_and_nothing_is_left_whatever_fails(simulation_seed: int) -> None:
-    tell(simulation_seed)
+    run_story(simulation_seed)
 
 
 def test_one_seed_is_one_story() -> None:
     def trace(seed: int) -> list[object]:
-        story = tell(seed)
+        story = run_story(seed)
         return [*story.store.journal, story.broker.disk.operations, story.loop.time()]
 
     assert trace(3) == trace(3)
@@ -52,7 +52,7 @@ def test_the_stories_meet_what_they_are_about() -> None:
     wanted = {fault.name for fault in Fault if fault is not Fault.NONE} | {"put", "remove"}
     missing = set(wanted)
     for seed in range(SEEDS_AT_MOST):
-        missing -= {word for _, what, _ in tell(seed).store.journal for word in what.split()}
+        missing -= {word for _, what, _ in run_story(seed).store.journal for word in what.split()}
         if not missing:
             return
     raise AssertionError(f"{SEEDS_AT_MOST} stories without {missing}")

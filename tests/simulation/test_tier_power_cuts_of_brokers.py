@@ -25,10 +25,10 @@ def cuts_in(seed: int) -> int:
     )
 
     async def story(loop: SimulatedLoop) -> None:
-        told = PowerCuts(loop, troubles)
-        stories.append(told)
-        await told.tell()
-        await end_well(told)
+        running = PowerCuts(loop, troubles)
+        stories.append(running)
+        await running.run()
+        await end_well(running)
 
     simulate(story, seed)
     return stories[0].cuts

@@ -5,13 +5,15 @@ The remote tier is fsspec's memory, which outlives the broker's processes as a b
 
 import asyncio
 
+import pytest
+
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.producer.producer import Producer
 from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.broker_clients import TOPIC, consume
 from tierlog.tests.simulation.environment import SimulatedEnvironment
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 
 RECORDS = 60
@@ -51,22 +53,22 @@ async def produce_and_be_killed(loop: SimulatedLoop, broker: SimulatedBroker) ->
     return acknowledged
 
 
-def test_what_left_the_disk_is_read_back_from_the_tier(simulation_seed: int) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        tier = {"rsm.config.url": f"memory://tier-{simulation_seed}"}
-        broker = SimulatedBroker(loop, SimulatedNetwork(loop), TIERED | tier)
-        await broker.start()
-        with on_host("client"):
-            environment = SimulatedEnvironment(loop, "admin")
-            async with Admin(broker.bootstrap, environment=environment) as admin:
-                await admin.create_topics([NewTopic(TOPIC, 1, 1, TOPIC_CONFIG)])
-            acknowledged = await produce_and_be_killed(loop, broker)
-            await asyncio.sleep(60)
-            local = broker.disk.directory(f"/data/{TOPIC}-0").entries
-            assert len([name for name in local if name.endswith(".log")]) == 1
-            found = await consume(loop, broker)
-        assert {record.offset: record.value for record in found} == acknowledged
-        assert len(found) == RECORDS
-        await broker.stop()
-
-    simulate(story, simulation_seed, time_limit_s=3600)
+@pytest.mark.simulated(time_limit_s=3600)
+async def test_what_left_the_disk_is_read_back_from_the_tier(
+    loop: SimulatedLoop, simulation_seed: int
+) -> None:
+    tier = {"rsm.config.url": f"memory://tier-{simulation_seed}"}
+    broker = SimulatedBroker(loop, SimulatedNetwork(loop), TIERED | tier)
+    await broker.start()
+    with on_host("client"):
+        environment = SimulatedEnvironment(loop, "admin")
+        async with Admin(broker.bootstrap, environment=environment) as admin:
+            await admin.create_topics([NewTopic(TOPIC, 1, 1, TOPIC_CONFIG)])
+        acknowledged = await produce_and_be_killed(loop, broker)
+        await asyncio.sleep(60)
+        local = broker.disk.directory(f"/data/{TOPIC}-0").entries
+        assert len([name for name in local if name.endswith(".log")]) == 1
+        found = await consume(loop, broker)
+    assert {record.offset: record.value for record in found} == acknowledged
+    assert len(found) == RECORDS
+    await broker.stop()

@@ -52,8 +52,6 @@ class PowerCuts(Story):
         self.broker.on_recovery = self._on_recovery
         self.broker.disk.when_power_fails = self._kill
 
-    # -- Watching -----------------------------------------------------------------------------
-
     def check(self) -> None:
         super().check()
         for life in self.lives:
@@ -74,8 +72,6 @@ class PowerCuts(Story):
             self.life.lose_from(log.log_end_offset if log is not None and is_here else 0)
         except AssertionError as failure:
             self.failures.append(failure)
-
-    # -- Troubles -----------------------------------------------------------------------------
 
     def _kill(self) -> None:
         if not self.broker.is_running:
@@ -112,8 +108,6 @@ class PowerCuts(Story):
         with on_host("client"):
             # A log without any record has no history to judge by what lies below its start.
             await self.produce()
-
-    # -- Clients ------------------------------------------------------------------------------
 
     async def delete_topic(self) -> None:
         """Delete the topic; from the request on it may be gone."""

@@ -24,13 +24,8 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.network.network import NetworkClient
 from tierlog.clients.producer.producer import Producer
 from tierlog.clients.producer.sender import ProducerOptions
-from tierlog.clients.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
+from tierlog.tests import wire
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop
@@ -102,10 +97,7 @@ class Story:
     promises: type[Promises] = Promises
 
     def __init__(
-        self,
-        loop: SimulatedLoop,
-        troubles: Troubles,
-        properties: Mapping[str, str] = PROPERTIES,
+        self, loop: SimulatedLoop, troubles: Troubles, properties: Mapping[str, str] = PROPERTIES
     ) -> None:
         register()
         self.loop = loop
@@ -127,8 +119,6 @@ class Story:
     def life(self) -> Promises:
         """The incarnation that clients use now."""
         return self.lives[-1]
-
-    # -- Watching -----------------------------------------------------------------------------
 
     def _on_removal(self, key: str) -> None:
         # What a dead process had sent was right when it was sent; what is left is looked at later.
@@ -154,8 +144,6 @@ class Story:
         if self.failures:
             raise self.failures[0]
         self.check()
-
-    # -- Troubles -----------------------------------------------------------------------------
 
     def _kill(self) -> None:
         if self.broker.is_running:
@@ -189,8 +177,6 @@ class Story:
         self.store.kill = None
         await asyncio.sleep(0.1)
         await self._revive(may_die=False)
-
-    # -- Clients ------------------------------------------------------------------------------
 
     def _environment(self) -> SimulatedEnvironment:
         self.clients += 1
@@ -283,15 +269,15 @@ class Story:
         life = self.life
         offset = self.chance.randint(0, life.end_offset)
         life.deleted_below = max(life.deleted_below, offset)
-        asked = DeleteRecordsPartition(partition_index=0, offset=offset)
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=TOPIC, partitions=[asked])], timeout_ms=30_000
+        asked = wire.DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = wire.DeleteRecordsRequest(
+            topics=[wire.DeleteRecordsTopic(name=TOPIC, partitions=[asked])], timeout_ms=30_000
         )
 
         async def attempt() -> None:
             network = NetworkClient(self.broker.bootstrap, self._environment())
             try:
-                answer = await network.request_any(request, DeleteRecordsResponse)
+                answer = await network.request_any(request, wire.DeleteRecordsResponse)
             finally:
                 await network.close()
             ((result,),) = [topic.partitions for topic in answer.topics]
@@ -335,7 +321,7 @@ class Story:
         actions += [self.recreate] * self.troubles.deletes_topics
         await self.chance.choice(actions)()
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         """The story, up to the calm after it."""
         await self.broker.start()
         trouble = self.loop.create_task(self.make_trouble())

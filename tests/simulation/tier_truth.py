@@ -74,8 +74,6 @@ class TierTruth:
         log = self.logs.get_log(partition.topic_partition) if self.logs else None
         return log if log is not None and log.topic_id == partition.topic_id else None
 
-    # -- The metadata -------------------------------------------------------------------------
-
     def remote_logs(self) -> dict[TopicIdPartition, RemoteLog]:
         """What was published, by user partition, deleted ones included."""
         contents = [file.durable if self._durable else file.content for file in self._files()]
@@ -105,8 +103,6 @@ class TierTruth:
         for batch in batches(content):
             for record in batch.records():
                 apply_event(self._remote_logs, decode_event(record.value or b""))
-
-    # -- The objects --------------------------------------------------------------------------
 
     def keys(self) -> dict[str, ObjectKey]:
         """Every object, and what its key says."""
@@ -140,8 +136,6 @@ class TierTruth:
             if len(content) != part.size or (thorough and crc32c(content) != part.crc):
                 return f"{key} is damaged"
         return ""
-
-    # -- What must hold at any moment -----------------------------------------------------------
 
     def check_readable(self, partition: TopicIdPartition, from_offset: int) -> None:
         """What is not on the disk is whole in the tier, finished, in this log's lineage."""

@@ -28,10 +28,7 @@ Pair = tuple[str, str | None]
 def keyed(*pairs: Pair, compression: CompressionType = CompressionType.NONE) -> memoryview:
     """A batch of these keys and values."""
     return memoryview(
-        build_batch(
-            [record(key, value) for key, value in pairs],
-            compression=compression,
-        )
+        build_batch([record(key, value) for key, value in pairs], compression=compression)
     )
 
 

@@ -87,8 +87,6 @@ class LogScenario:
         """What happens until the power goes."""
         raise NotImplementedError
 
-    # -- What a story is made of --------------------------------------------------------------
-
     def elect(self) -> None:
         """A new leader epoch begins."""
         self._epoch += 1
@@ -130,8 +128,6 @@ class LogScenario:
         """Write down the recovery point, as the log manager does every minute."""
         path = f"{LOG_DIR}/{RECOVERY_POINT_FILE}"
         write_offset_checkpoint(files, path, {PARTITION: log.recovery_point})
-
-    # -- What must hold -----------------------------------------------------------------------
 
     def check(self, files: SimulatedFiles) -> None:
         log = open_log(files, self.config)
@@ -187,8 +183,8 @@ def assert_history_agrees(log: UnifiedLog, content: bytes) -> None:
             last_sequence = batch.last_sequence
     # An epoch that began below the log start is told from the log start on, even if no record
     # of it is left; so it is while the log is empty.
-    told = {entry.epoch: entry.start_offset for entry in log.leader_epochs.entries}
-    assert {epoch: told.get(epoch) for epoch in starts} == starts
-    assert all(epoch in starts or start == log.log_start_offset for epoch, start in told.items())
+    epochs = {entry.epoch: entry.start_offset for entry in log.leader_epochs.entries}
+    assert {epoch: epochs.get(epoch) for epoch in starts} == starts
+    assert all(epoch in starts or start == log.log_start_offset for epoch, start in epochs.items())
     producer = log.producers.get(PRODUCER_ID)
     assert (-1 if producer is None else producer.last_sequence) == last_sequence

@@ -12,7 +12,7 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import Files, OsFiles
-from tierlog.storage.log.append_info import LogAppendInfo
+from tierlog.storage.log.append_result import LogAppendInfo
 from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_loader import LoadRequest, load_log

@@ -105,7 +105,7 @@ def offloaded(home: LogHome) -> int:
         for _ in range(10):
             append(log, plain(2), epoch)
     log.flush()
-    log.update_highest_remote_offset(log.local.active_segment.base_offset - 1)
+    log.bounds.update_highest_remote(log.local.active_segment.base_offset - 1)
     log.delete_old_segments(NOW_MS)
     start = log.local.segments.first.base_offset
     assert start > 0

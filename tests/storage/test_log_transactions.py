@@ -6,9 +6,7 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.control import ControlRecordType
-from tierlog.storage.log.fetch_data import (
-    FetchIsolation,
-)
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.storage.log_home import (
     NOW_MS,
@@ -27,9 +25,6 @@ COMMITTED = FetchIsolation.TXN_COMMITTED
 
 def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
-
-
-# -- Transactions ------------------------------------------------------------------------------
 
 
 def test_read_committed_stops_at_the_first_open_transaction(tmp_path: Path) -> None:
@@ -56,7 +51,7 @@ def test_a_decided_transaction_counts_once_its_marker_is_replicated(tmp_path: Pa
     assert log.last_stable_offset == 2
 
 
-def test_read_committed_is_told_of_aborted_transactions_in_its_range(tmp_path: Path) -> None:
+def test_read_committed_gets_the_aborted_transactions_in_its_range(tmp_path: Path) -> None:
     log = LogHome(tmp_path).open()
     append(log, idempotent(0, 2, producer=1, txn=True))
     append(log, idempotent(0, 2, producer=2, txn=True))
@@ -69,7 +64,9 @@ def test_read_committed_is_told_of_aborted_transactions_in_its_range(tmp_path: P
     assert fetch(log, 0).aborted_transactions is None
 
 
-def test_an_abort_in_a_later_segment_is_told_to_readers_of_an_earlier_one(tmp_path: Path) -> None:
+def test_an_abort_in_a_later_segment_is_returned_to_readers_of_an_earlier_one(
+    tmp_path: Path,
+) -> None:
     log = LogHome(tmp_path).open()
     append(log, idempotent(0, 2, txn=True))
     log.roll(NOW_MS)
@@ -79,7 +76,7 @@ def test_an_abort_in_a_later_segment_is_told_to_readers_of_an_earlier_one(tmp_pa
     assert fetch(log, 0, COMMITTED).aborted_transactions == [AbortedTxn(7, 0, 4, 5)]
 
 
-def test_an_abort_is_told_whatever_was_read_appended_or_cut_before(tmp_path: Path) -> None:
+def test_an_abort_is_returned_whatever_was_read_appended_or_cut_before(tmp_path: Path) -> None:
     home = LogHome(tmp_path)
     log = home.open()
     append(log, idempotent(0, 2, txn=True))

@@ -159,7 +159,7 @@ def test_a_system_that_grants_no_hard_limit_grants_what_it_has(
     assert asked == set_to
 
 
-def test_a_limit_that_cannot_be_raised_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_cannot_be_raised_at_all_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_kind: int, _limits: tuple[int, int]) -> None:
         raise ValueError("current limit exceeds maximum limit")
 
@@ -321,7 +321,7 @@ def _consumed(bootstrap: dict[str, Any], count: int) -> list[bytes | None]:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_what_is_told_of_real_files_holds_without_the_calls() -> None:
+def test_what_holds_of_real_files_holds_without_the_calls() -> None:
     """The stories of files, indexes, checkpoints and starts, which use the real file system."""
     options = ["-q", "-p", "no:cacheprovider", "-n", "0", "-x", "-m", "not slow"]
     files = [f"tests/storage/{name}" for name in _ON_REAL_FILES]

@@ -1,6 +1,5 @@
 """What the real file system is asked to sync, and when: a name is promised after its content."""
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -56,18 +55,14 @@ def test_a_file_that_is_replaced_is_synced_before_it_has_its_name(
     assert calls == [("rename", path)]
 
 
-def test_each_object_of_a_file_tier_is_synced_before_it_has_its_name(
+async def test_each_object_of_a_file_tier_is_synced_before_it_has_its_name(
     tmp_path: Path, calls: list[Call]
 ) -> None:
     metadata = segment_metadata(1)
     root, pool = f"{tmp_path}/new/tier", ThreadedPool(1, "test")
     storage = FsspecStorage(RemoteUrl(f"file://{root}"), OsFiles(), pool)
-
-    async def story() -> None:
-        await storage.copy_log_segment_data(metadata, segment_data(bytes(100)))
-        await storage.close()
-
-    asyncio.run(story())
+    await storage.copy_log_segment_data(metadata, segment_data(bytes(100)))
+    await storage.close()
     folder = f"{root}/{partition_prefix(metadata.topic_id_partition)}"
     for suffix in ("log", "index", "timeindex", "snapshot", "leader_epoch_checkpoint", "manifest"):
         path = f"{root}/{object_key(metadata, suffix)}"

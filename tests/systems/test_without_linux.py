@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.systems.hidden_linux import HIDING, python, tierlog
@@ -40,9 +40,9 @@ def test_what_is_hidden_is_gone() -> None:
 def test_all_stories_are_the_same_without_what_linux_alone_has(tmp_path: Path) -> None:
     """Both protocols of groups, the tier, a kill, a cluster, TLS with SCRAM, brokers of tests."""
     options = ("-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "stories"))
-    told = python("-m", "pytest", *options, str(STORIES), within_s=900)
-    assert told.returncode == 0, told.stdout[-4000:]
-    assert re.search(r"^\d+ passed in ", told.stdout, re.MULTILINE) is not None, told.stdout
+    output = python("-m", "pytest", *options, str(STORIES), within_s=900)
+    assert output.returncode == 0, output.stdout[-4000:]
+    assert re.search(r"^\d+ passed in ", output.stdout, re.MULTILINE) is not None, output.stdout
 
 
 def test_a_key_for_tls_is_on_no_disk_but_where_its_owner_keeps_it(

@@ -12,14 +12,9 @@ from tierlog.clients.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.testing import Broker
+from tierlog.tests import wire
 from tierlog.tests.testing.broker_clients import TIMEOUT_S
 
 ENOUGH = 50
@@ -31,11 +26,11 @@ def _frame(topic: str) -> bytes:
     """A Produce request of one record for partition 0, with acks=all."""
     batch = RecordBatchBuilder()
     batch.append(1_700_000_000_000, b"k", b"v")
-    partition = PartitionProduceData(index=0, records=memoryview(batch.build()))
-    request = ProduceRequest(
+    partition = wire.PartitionProduceData(index=0, records=memoryview(batch.build()))
+    request = wire.ProduceRequest(
         acks=-1,
         timeout_ms=1000,
-        topic_data=[TopicProduceData(name=topic, partition_data=[partition])],
+        topic_data=[wire.TopicProduceData(name=topic, partition_data=[partition])],
     )
     header = RequestHeader(ApiKey.PRODUCE, _VERSION, 0, "busy")
     body = encode_request_header(header) + encode_bytes(request, _VERSION)
@@ -91,7 +86,7 @@ class BusyConnections:
         if len(body) < size:
             return None
         _, position = decode_response_header(ApiKey.PRODUCE, _VERSION, memoryview(body))
-        response, _ = decode(ProduceResponse, _VERSION, memoryview(body), position)
+        response, _ = decode(wire.ProduceResponse, _VERSION, memoryview(body), position)
         partition = response.responses[0].partition_responses[0]
         assert partition.error_code == 0, partition
         return partition.base_offset

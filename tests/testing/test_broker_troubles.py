@@ -93,21 +93,18 @@ def test_ctrl_c_at_any_time_of_a_start_leaves_no_thread_and_no_lock(tmp_path: Pa
         broker.create_topic("orders")
 
 
-def test_a_start_that_is_cancelled_leaves_no_thread_and_no_lock(tmp_path: Path) -> None:
+async def test_a_start_that_is_cancelled_leaves_no_thread_and_no_lock(tmp_path: Path) -> None:
     async def start() -> None:
         async with Broker(directory=str(tmp_path)):
             await asyncio.Event().wait()
 
-    async def cancel_starts() -> None:
-        for tenths in range(1, 40, 3):
-            task = asyncio.create_task(start())
-            await asyncio.sleep(tenths / 10_000)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert our_threads() == [], tenths
-
-    asyncio.run(cancel_starts())
+    for tenths in range(1, 40, 3):
+        task = asyncio.create_task(start())
+        await asyncio.sleep(tenths / 10_000)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert our_threads() == [], tenths
     with Broker(directory=str(tmp_path)) as broker:
         broker.create_topic("orders")
 
@@ -197,7 +194,7 @@ def test_the_directory_is_the_one_that_a_property_names(name: str, tmp_path: Pat
         assert Path(broker.directory, "orders-0").is_dir()
 
 
-def test_a_tier_that_never_works_is_told_by_the_first_attempt() -> None:
+def test_a_tier_that_never_works_is_reported_by_the_first_attempt() -> None:
     with Broker(tier="file:///proc/tierlog") as broker:
         broker.create_topic("orders")
         produce(broker, "orders", [(b"k", b"v")])

@@ -61,9 +61,7 @@ THREAD = """
 """
 
 
-def test_a_call_that_waits_hears_that_the_disk_has_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_call_that_waits_hears_that_the_disk_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, "mocked")
 
@@ -118,3 +116,21 @@ def test_the_tests_after_it_have_a_broker(
     assert "22 passed" in ran.stdout, ran.stdout
     assert said in ran.stdout, ran.stdout
     assert "run pytest with --tierlog-process" in ran.stdout, ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("accepted", "counts"),
+    [("", "22 passed, 1 error"), ("ignore::tierlog.testing.BrokerWarning", "22 passed")],
+    ids=["refused", "accepted"],
+)
+def test_where_warnings_are_errors_only_the_test_that_broke_it_has_one(
+    tmp_path: Path, accepted: str, counts: str
+) -> None:
+    suite = SUITE.replace("{breaks}", DISK.strip()).replace("{after}", "pass")
+    (tmp_path / "test_it.py").write_text(suite)
+    filters = f"filterwarnings =\n    error\n    {accepted}\n"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{filters}")
+    ran = run(tmp_path)
+    assert f"\n{counts} in " in ran.stdout, ran.stdout
+    assert ("ERROR test_it.py::test_2_breaks_it" in ran.stdout) == (not accepted), ran.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode
 from tierlog.tests.compatibility.foreign_members import ready
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.testing.plugin_runs import run

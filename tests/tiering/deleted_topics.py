@@ -4,9 +4,7 @@ from tierlog.clients.admin import Admin
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop
-from tierlog.tests.tiering.whole_broker import (
-    TOPIC,
-)
+from tierlog.tests.tiering.whole_broker import TOPIC
 
 
 async def delete_topic(loop: SimulatedLoop, broker: SimulatedBroker) -> None:

@@ -1,5 +1,7 @@
 """A partition whose remote side is made by hand, batch by batch, for tests of the reader."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from struct import Struct
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -138,3 +140,12 @@ class RemotePartition:
         """End what runs in the background."""
         await self.chunks.stop()
         await self.indexes.stop()
+
+
+@asynccontextmanager
+async def remote_partition(history: list[tuple[int, int]]) -> AsyncGenerator[RemotePartition]:
+    """A partition of which nothing is in the tier yet; `history` is that of its leader epochs."""
+    partition = RemotePartition(history)
+    await partition.indexes.start()
+    yield partition
+    await partition.stop()

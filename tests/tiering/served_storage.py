@@ -139,91 +139,78 @@ class ServedStorageConformance(StorageConformance):
 
         run(storage, story())
 
-    def test_c15_an_object_is_written_over(self, tier: TierFileSystem) -> None:
-        async def story() -> None:
-            for content in (b"first", b"", b"and the last one"):
-                await tier.write_bytes("over", content)
-                assert await tier.read("over") == content
-            assert await tier.read("over", 4, 7) == b"the"
-            with pytest.raises(RemoteStorageError):
-                await tier.read("over", 0, 1000)
-            await tier.remove("over")
-            await tier.close()
+    async def test_c15_an_object_is_written_over(self, tier: TierFileSystem) -> None:
+        for content in (b"first", b"", b"and the last one"):
+            await tier.write_bytes("over", content)
+            assert await tier.read("over") == content
+        assert await tier.read("over", 4, 7) == b"the"
+        with pytest.raises(RemoteStorageError):
+            await tier.read("over", 0, 1000)
+        await tier.remove("over")
+        await tier.close()
 
-        asyncio.run(story())
-
-    def test_c21_a_small_object_is_read_whole_and_a_large_one_is_not(
+    async def test_c21_a_small_object_is_read_whole_and_a_large_one_is_not(
         self, tier: TierFileSystem
     ) -> None:
         """An index may have no entry, and of nothing there is no range."""
+        for content in (b"", b"x", b"x" * 99, b"x" * 100):
+            await tier.write_bytes("small", content)
+            assert await tier.read_small("small", 100) == content
+        await tier.write_bytes("small", b"x" * 101)
+        with pytest.raises(OversizedObjectError, match="more than 100 bytes under small"):
+            await tier.read_small("small", 100)
+        await tier.remove("small")
+        with pytest.raises(RemoteResourceNotFound):
+            await tier.read_small("small", 100)
+        await tier.close()
 
-        async def story() -> None:
-            for content in (b"", b"x", b"x" * 99, b"x" * 100):
-                await tier.write_bytes("small", content)
-                assert await tier.read_small("small", 100) == content
-            await tier.write_bytes("small", b"x" * 101)
-            with pytest.raises(OversizedObjectError, match="more than 100 bytes under small"):
-                await tier.read_small("small", 100)
-            await tier.remove("small")
-            with pytest.raises(RemoteResourceNotFound):
-                await tier.read_small("small", 100)
-            await tier.close()
-
-        asyncio.run(story())
-
-    def test_c16_a_server_that_is_down_is_unreachable_and_never_empty(
+    async def test_c16_a_server_that_is_down_is_unreachable_and_never_empty(
         self, server: StoreServer
     ) -> None:
         tier = opened(server.location, deadline_s=8)
 
-        async def story() -> None:
-            await tier.write_bytes("kept", b"content")
-            server.stop()
-            try:
-                for call in (
-                    lambda: tier.list(),
-                    lambda: tier.read("kept"),
-                    lambda: tier.write_bytes("new", b"1"),
-                    lambda: tier.remove("kept"),
-                ):
-                    with pytest.raises(RemoteStorageError) as failed:
-                        await call()
-                    assert failed.value.failure is Failure.UNREACHABLE
-                    assert failed.value.is_retriable
-            finally:
-                server.start()
-                self.after_restart(server)
-            # The same object, without anybody's doing.
-            await tier.write_bytes("kept", b"again")
-            assert await tier.read("kept") == b"again"
-            assert [each.key for each in await tier.list("kept")] == ["kept"]
-            await tier.remove("kept")
-            await tier.close()
+        await tier.write_bytes("kept", b"content")
+        server.stop()
+        try:
+            for call in (
+                lambda: tier.list(),
+                lambda: tier.read("kept"),
+                lambda: tier.write_bytes("new", b"1"),
+                lambda: tier.remove("kept"),
+            ):
+                with pytest.raises(RemoteStorageError) as failed:
+                    await call()
+                assert failed.value.failure is Failure.UNREACHABLE
+                assert failed.value.is_retriable
+        finally:
+            server.start()
+            self.after_restart(server)
+        # The same object, without anybody's doing.
+        await tier.write_bytes("kept", b"again")
+        assert await tier.read("kept") == b"again"
+        assert [each.key for each in await tier.list("kept")] == ["kept"]
+        await tier.remove("kept")
+        await tier.close()
 
-        asyncio.run(story())
-
-    def test_c20_a_server_that_was_started_again_between_two_calls_is_not_noticed(
+    async def test_c20_a_server_that_was_started_again_between_two_calls_is_not_noticed(
         self, server: StoreServer
     ) -> None:
         tier = opened(server.location)
 
         # Not `kept/...`: servers that keep objects as files may leave the folder of that name.
-        async def story() -> None:
-            await asyncio.gather(*(tier.write_bytes(f"restarted/{n}", b"1") for n in range(3)))
-            for call in (
-                lambda: tier.write_bytes("restarted/0", b"2"),
-                lambda: tier.list("restarted/"),
-            ):
-                server.stop()
-                server.start()
-                self.after_restart(server)
-                await call()
-            await tier.write_bytes("restarted/0", b"3")
-            assert await tier.read("restarted/0") == b"3"
-            await tier.remove_folder("restarted")
-            await tier.close()
-
-        asyncio.run(story())
+        await asyncio.gather(*(tier.write_bytes(f"restarted/{n}", b"1") for n in range(3)))
+        for call in (
+            lambda: tier.write_bytes("restarted/0", b"2"),
+            lambda: tier.list("restarted/"),
+        ):
+            server.stop()
+            server.start()
+            self.after_restart(server)
+            await call()
+        await tier.write_bytes("restarted/0", b"3")
+        assert await tier.read("restarted/0") == b"3"
+        await tier.remove_folder("restarted")
+        await tier.close()
 
     def after_restart(self, server: StoreServer) -> None:
         """What a server needs that forgets its buckets."""
@@ -279,21 +266,20 @@ class ServedStorageConformance(StorageConformance):
         before, after = map(int, done.stdout.split())
         assert after - before < MEMORY_BYTES_MAX
 
-    def test_c19_an_upload_that_is_given_up_leaves_nothing(self, tier: TierFileSystem) -> None:
-        async def story() -> None:
-            size = 3 * len(_PIECE)
-            with pytest.raises(
-                RemoteStorageError, match="A file to be copied to the remote tier could not be read"
-            ):
-                await tier.write("given-up/object", size, FailingSlice)
-            await tier.remove("given-up/object")
-            assert await tier.list("given-up/") == []
-            with pytest.raises(RemoteStorageError) as failed:
-                await tier.read("given-up/object")
-            assert failed.value.failure is Failure.NOT_FOUND
-            await tier.close()
-
-        asyncio.run(story())
+    async def test_c19_an_upload_that_is_given_up_leaves_nothing(
+        self, tier: TierFileSystem
+    ) -> None:
+        size = 3 * len(_PIECE)
+        with pytest.raises(
+            RemoteStorageError, match="A file to be copied to the remote tier could not be read"
+        ):
+            await tier.write("given-up/object", size, FailingSlice)
+        await tier.remove("given-up/object")
+        assert await tier.list("given-up/") == []
+        with pytest.raises(RemoteStorageError) as failed:
+            await tier.read("given-up/object")
+        assert failed.value.failure is Failure.NOT_FOUND
+        await tier.close()
 
 
 _PIECE = bytes(8 << 20)

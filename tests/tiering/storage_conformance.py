@@ -10,11 +10,7 @@ from typing import TypeVar
 import pytest
 
 from tierlog.tests.tiering.segments import segment_data, segment_metadata
-from tierlog.tiering.remote_storage import (
-    IndexType,
-    RemoteResourceNotFound,
-    RemoteStorageManager,
-)
+from tierlog.tiering.remote_storage import IndexType, RemoteResourceNotFound, RemoteStorageManager
 from tierlog.tiering.store.fsspec_storage import CHUNK_BYTES
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.bench.harness.processes.live_files import live_paths
 from tierlog.broker.broker import StartError
 from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -70,25 +71,23 @@ def from_the_page(write: Write, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_the_plugin_of_the_page_stores_reads_and_deletes(write: Write, tmp_path: Path) -> None:
+async def test_the_plugin_of_the_page_stores_reads_and_deletes(
+    loop: SimulatedLoop, write: Write, tmp_path: Path
+) -> None:
     properties = from_the_page(write, tmp_path)
     tier = tmp_path / "tier"
-
-    async def story(loop: SimulatedLoop) -> None:
-        loop.network = network = SimulatedNetwork(loop)
-        broker = SimulatedBroker(loop, network, properties)
-        await broker.start()
-        with on_host("client"):
-            await create_topic(loop, broker)
-            await produce(loop, broker, 0, 40)
-            await until(lambda: len(list(tier.rglob("*.log"))) > 4)
-            await asyncio.sleep(5)
-            check_all(await consume(loop, broker), 40)
-            await delete_topic(loop, broker)
-            await until(lambda: not [each for each in tier.rglob("*") if each.is_file()])
-        await broker.stop()
-
-    simulate(story)
+    loop.network = network = SimulatedNetwork(loop)
+    broker = SimulatedBroker(loop, network, properties)
+    await broker.start()
+    with on_host("client"):
+        await create_topic(loop, broker)
+        await produce(loop, broker, 0, 40)
+        await until(lambda: len(list(live_paths(tier, "**/*.log"))) > 4)
+        await asyncio.sleep(5)
+        check_all(await consume(loop, broker), 40)
+        await delete_topic(loop, broker)
+        await until(lambda: not [each for each in live_paths(tier, "**/*") if each.is_file()])
+    await broker.stop()
 
 
 PROBE = """
@@ -126,17 +125,17 @@ def start_error(properties: dict[str, str]) -> str:
     return found[0]
 
 
-def test_a_storage_is_told_its_own_properties_and_where_it_is(write: Write) -> None:
+def test_a_storage_gets_its_own_properties_and_its_node(write: Write) -> None:
     folder = write("probe", PROBE)
     stated = {**ENABLED, CLASS: "probe.Probe", CLASS_PATH: folder, "rsm.config.a": "1", "b": "2"}
     sentence = start_error(stated)
     assert sentence.startswith("probe.Probe cannot be configured: {")
-    for told in ('"a": "1"', '"broker.id"', '"cluster.id"', '"log.dir"'):
-        assert told in sentence
+    for fragment in ('"a": "1"', '"broker.id"', '"cluster.id"', '"log.dir"'):
+        assert fragment in sentence
     assert '"b"' not in sentence
 
 
-def test_a_metadata_manager_is_told_how_to_reach_the_broker(write: Write, tmp_path: Path) -> None:
+def test_a_metadata_manager_gets_the_address_of_the_broker(write: Write, tmp_path: Path) -> None:
     properties = {
         **from_the_page(write, tmp_path),
         METADATA_CLASS: "probe:ProbeOfMetadata",
@@ -226,24 +225,20 @@ FAILING = PROBE.replace("raise ValueError(json.dumps(dict(configs)))", "pass").r
 )
 
 
-def test_whatever_a_plugin_raises_is_a_failure_of_the_tier(
-    write: Write, caplog: pytest.LogCaptureFixture
+async def test_whatever_a_plugin_raises_is_a_failure_of_the_tier(
+    loop: SimulatedLoop, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     folder = write("failing", FAILING)
     properties = {**ENABLED, **QUICK, CLASS: "failing:Probe", CLASS_PATH: folder}
-
-    async def story(loop: SimulatedLoop) -> None:
-        loop.network = network = SimulatedNetwork(loop)
-        broker = SimulatedBroker(loop, network, properties)
-        await broker.start()
-        with on_host("client"):
-            await create_topic(loop, broker)
-            await produce(loop, broker, 0, 40)
-            await asyncio.sleep(30)
-            check_all(await consume(loop, broker), 40)
-        await broker.stop()
-
-    simulate(story)
+    loop.network = network = SimulatedNetwork(loop)
+    broker = SimulatedBroker(loop, network, properties)
+    await broker.start()
+    with on_host("client"):
+        await create_topic(loop, broker)
+        await produce(loop, broker, 0, 40)
+        await asyncio.sleep(30)
+        check_all(await consume(loop, broker), 40)
+    await broker.stop()
     assert "failing:Probe failed: ZeroDivisionError('a slip')" in caplog.text
     assert "Traceback" not in caplog.text

@@ -15,6 +15,7 @@ from tierlog.clients.offset_names import (
 from tierlog.clients.record.batch import Record, TimestampType
 from tierlog.clients.record.compression import CompressionType
 from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.shaped_log import (
     LOGS,
     Kind,
@@ -27,7 +28,7 @@ from tierlog.tests.tiering.shaped_log import (
     timestamps,
     youngest,
 )
-from tierlog.tests.tiering.tiered_broker import LOG_CONFIG, TieredBroker, on_a_leader, until
+from tierlog.tests.tiering.tiered_broker import LOG_CONFIG, TieredBroker, leading_broker, until
 
 NAMED = (
     LATEST_TIMESTAMP,
@@ -97,22 +98,23 @@ async def fetched(broker: TieredBroker) -> dict[tuple[int, FetchIsolation], obje
 def test_a_log_answers_the_same_before_and_after_its_local_copy_goes(
     shapes: list[Shape], log_start: int
 ) -> None:
-    async def story(broker: TieredBroker) -> None:
-        records = await copied(broker, shapes, log_start)
-        before = await answers(broker), await fetched(broker)
-        for timestamp in timestamps():
-            found = before[0][timestamp, FetchIsolation.HIGH_WATERMARK]
+    async def story(loop: SimulatedLoop) -> None:
+        async with leading_broker(loop) as broker:
+            records = await copied(broker, shapes, log_start)
+            before = await answers(broker), await fetched(broker)
+            for timestamp in timestamps():
+                found = before[0][timestamp, FetchIsolation.HIGH_WATERMARK]
+                assert isinstance(found, tuple)
+                assert found[:2] == first_as_young(records, timestamp)
+            found = before[0][MAX_TIMESTAMP, FetchIsolation.HIGH_WATERMARK]
             assert isinstance(found, tuple)
-            assert found[:2] == first_as_young(records, timestamp)
-        found = before[0][MAX_TIMESTAMP, FetchIsolation.HIGH_WATERMARK]
-        assert isinstance(found, tuple)
-        assert found[:2] == youngest(records)
-        lose_local_copy(broker)
-        assert await answers(broker) == before[0]
-        assert await fetched(broker) == before[1]
-        assert (
-            broker.log.log_start_offset == broker.log.local_log_start_offset
-            or (await fetch(broker, broker.log.log_start_offset, FetchIsolation.LOG_END))[2]
-        )
+            assert found[:2] == youngest(records)
+            lose_local_copy(broker)
+            assert await answers(broker) == before[0]
+            assert await fetched(broker) == before[1]
+            assert (
+                broker.log.log_start_offset == broker.log.local_log_start_offset
+                or (await fetch(broker, broker.log.log_start_offset, FetchIsolation.LOG_END))[2]
+            )
 
-    on_a_leader(story)
+    simulate(story)

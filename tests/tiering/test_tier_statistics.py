@@ -49,7 +49,7 @@ def test_lag_is_reset_when_the_partition_is_led_elsewhere() -> None:
     assert {gauge.by_topic()["orders"] for gauge in statistics.gauges.values()} == {0}
 
 
-def test_to_forget_what_was_never_told_is_nothing() -> None:
+def test_to_forget_what_was_never_reported_is_nothing() -> None:
     statistics = TierStatistics()
     statistics.forget(ORDERS_0)
     statistics.forget_topic("orders")
@@ -86,7 +86,7 @@ def test_the_metrics_of_a_deleted_topic_go_with_it() -> None:
     assert statistics.remote_copy_lag_bytes.by_topic() == {"b": 1}
 
 
-def test_throttle_times_are_told_as_average_and_maximum() -> None:
+def test_throttle_times_are_reported_as_average_and_maximum() -> None:
     clock = _Clock()
     statistics = TierStatistics(clock)
     statistics.copy_throttled(0.1)

@@ -1,9 +1,9 @@
 """The tiering half of a broker in a simulation: real logs on a simulated disk, a tier in memory."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches
@@ -17,7 +17,7 @@ from tierlog.storage.manager.log_loader import LoadRequest, load_log
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.memory_tier import MemoryTier
 from tierlog.tiering.blocking_pool import ThreadedPool
@@ -155,20 +155,16 @@ class TieredBroker:
         return found
 
 
-def on_a_leader(
-    story: Callable[[TieredBroker], Coroutine[Any, Any, None]],
-    config: RemoteLogManagerConfig = CONFIG,
-) -> None:
-    """Tell a story in virtual time, of one broker that leads the partition."""
-
-    async def body(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic(), config=config)
-        await broker.manager.start()
-        broker.lead()
-        await story(broker)
-        await broker.manager.stop()
-
-    simulate(body)
+@asynccontextmanager
+async def leading_broker(
+    loop: SimulatedLoop, config: RemoteLogManagerConfig = CONFIG
+) -> AsyncGenerator[TieredBroker]:
+    """A broker that leads the partition."""
+    broker = TieredBroker(loop, MemoryTier(), SharedTopic(), config=config)
+    await broker.manager.start()
+    broker.lead()
+    yield broker
+    await broker.manager.stop()
 
 
 def _offsets(raw: bytes | memoryview, offset: int) -> list[int]:

@@ -30,7 +30,7 @@ class EndOffsets:
         """The end offsets of these partitions, as far as their leaders answer."""
         now = asyncio.get_running_loop().time()
         self._retry_at = {each: at for each, at in self._retry_at.items() if each in numbers}
-        due = [each for each in sorted(numbers) if self._retry_at.get(each, now) <= now]
+        due = [number for number in sorted(numbers) if self._retry_at.get(number, now) <= now]
         ends: dict[int, int] = {}
         if due and not await self._take(due, ends) and len(due) > 1:
             await asyncio.gather(*(self._take([each], ends) for each in due))

@@ -74,16 +74,16 @@ class MetadataAssignment:
 
     def update(self, partitions: int) -> set[int]:
         """The metadata partitions to read now, of a topic with this many."""
-        needed = self._needed(partitions)
+        needed = self._needed_partitions(partitions)
         self._current = needed if self._may_drop else self._current | needed
         self._may_drop = False
         return self._current
 
-    def _needed(self, partitions: int) -> set[int]:
+    def _needed_partitions(self, partitions: int) -> set[int]:
         if self._is_everything:
             return set(range(partitions))
         users: Collection[TopicIdPartition]
         numbers = {each for each in self._watched if each < partitions}
         for users in (self._users, self._publishing, self._removing):
-            numbers.update(metadata_partition(each, partitions) for each in users)
+            numbers.update(metadata_partition(user, partitions) for user in users)
         return numbers

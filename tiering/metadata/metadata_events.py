@@ -131,7 +131,7 @@ def decode_event(value: bytes) -> RemoteLogMetadata:
 
 
 def event_summary(event: RemoteLogMetadata) -> str:
-    """A summary of an event for a log line; its length is bounded, whoever wrote it."""
+    """A summary of an event for a log line; its length is bounded, whatever the event holds."""
     partition = event.topic_id_partition
     name = f"{partition.topic[:_NAME_CHARACTERS_MAX]!r}-{partition.partition}"
     summary = f"{event.state.name} from broker {event.broker_id}"
@@ -214,7 +214,7 @@ def _segment_event(message: Message) -> RemoteLogMetadata:
             sorted((entry.leader_epoch, entry.offset) for entry in record.segment_leader_epochs)
         ),
         state=RemoteLogSegmentState(record.remote_log_segment_state),
-        custom_metadata=_owned(record.custom_metadata),
+        custom_metadata=_copy_bytes(record.custom_metadata),
         txn_index_empty=record.txn_index_empty,
     )
 
@@ -226,7 +226,7 @@ def _update_event(message: Message) -> RemoteLogMetadata:
         event_timestamp_ms=record.event_timestamp_ms,
         state=RemoteLogSegmentState(record.remote_log_segment_state),
         broker_id=record.broker_id,
-        custom_metadata=_owned(record.custom_metadata),
+        custom_metadata=_copy_bytes(record.custom_metadata),
     )
 
 
@@ -240,7 +240,7 @@ def _partition_delete_event(message: Message) -> RemoteLogMetadata:
     )
 
 
-def _owned(value: bytes | None) -> bytes | None:
+def _copy_bytes(value: bytes | None) -> bytes | None:
     return None if value is None else bytes(value)
 
 

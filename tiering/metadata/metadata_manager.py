@@ -299,8 +299,6 @@ class TopicBasedRemoteLogMetadataManager:
                 f"within {self._config.consume_wait_ms} ms. {self._status}".rstrip(),
             ) from None
 
-    # -- In the background --------------------------------------------------------------------
-
     def _begin(self) -> None:
         if self._is_started and self._assignment.is_needed and not len(self._tasks):
             self._tasks.start(self._run(), "remote log metadata")
@@ -315,12 +313,12 @@ class TopicBasedRemoteLogMetadataManager:
                     await self._read()
                     failures = 0
                     if self._looked_up.failure is None:
-                        self._succeeded()
+                        self._on_success()
                     else:
-                        self._failed(self._looked_up.failure)
+                        self._on_failure(self._looked_up.failure)
                 except KafkaError as error:
                     failures += 1
-                    self._failed(error)
+                    self._on_failure(error)
             if self._supervisor.has_failed(_LOOP):
                 self._status = "Reading the remote log metadata fails with an internal error"
                 await asyncio.sleep(self._supervisor.pause_seconds(_LOOP))
@@ -437,7 +435,7 @@ class TopicBasedRemoteLogMetadataManager:
         for number in numbers:
             for offsets in (self._ready_at, self._ends, self._positions):
                 offsets.pop(number, None)
-        self._fetched = [each for each in self._fetched if each.partition not in numbers]
+        self._fetched = [record for record in self._fetched if record.partition not in numbers]
         self._topic.assign(sorted(self._ready_at))
         for partition in list(self._remote_logs):
             if metadata_partition(partition, self._partitions) in numbers:
@@ -481,7 +479,7 @@ class TopicBasedRemoteLogMetadataManager:
         partition = None
         try:
             event = decode_event(record.value or b"")
-            applied = _applied(event, self.remote_log(event.topic_id_partition))
+            applied = _apply_event(event, self.remote_log(event.topic_id_partition))
             partition = event.topic_id_partition
             if applied is not Applied.YES:
                 _log.info(
@@ -498,18 +496,18 @@ class TopicBasedRemoteLogMetadataManager:
         if self._snapshots is not None:
             self._snapshots.applied(record.partition, record.value or b"", partition)
 
-    def _succeeded(self) -> None:
+    def _on_success(self) -> None:
         if self._status:
             _log.info("The remote log metadata is available again")
             self._status = ""
 
-    def _failed(self, error: KafkaError) -> None:
+    def _on_failure(self, error: KafkaError) -> None:
         if not self._status:
             _log.warning("The remote log metadata is not available, trying again: %s", error)
         self._status = f"The remote log metadata is not available: {error}"
 
 
-def _applied(event: RemoteLogMetadata, remote: RemoteLog) -> Applied:
+def _apply_event(event: RemoteLogMetadata, remote: RemoteLog) -> Applied:
     if isinstance(event, RemoteLogSegmentMetadata):
         return remote.apply_copy_started(event)
     if isinstance(event, RemoteLogSegmentMetadataUpdate):

@@ -70,7 +70,7 @@ class _Msgpack(Protocol):
 
 
 def _msgpack() -> _Msgpack:
-    """msgpack, imported on first use: a broker without a tier does not pay for it."""
+    """msgpack, imported on first use: a broker without a tier does not load it."""
     return cast("_Msgpack", import_module("msgpack"))
 
 
@@ -117,9 +117,9 @@ def decode_snapshot(content: bytes) -> Snapshot:
 
 def _check(kind: type, *values: object) -> None:
     """Raise ValueError unless all are of exactly this type and numbers fit 64 bits."""
-    for each in values:
-        if type(each) is not kind or (type(each) is int and each.bit_length() > _NUMBER_BITS):
-            raise ValueError(f"{str(each)[:_SHOWN]!a} stands where a {kind.__name__} should")
+    for value in values:
+        if type(value) is not kind or (type(value) is int and value.bit_length() > _NUMBER_BITS):
+            raise ValueError(f"{str(value)[:_SHOWN]!a} stands where a {kind.__name__} should")
 
 
 def _id(value: object) -> Uuid:
@@ -161,7 +161,7 @@ def _log(fields: _LogFields) -> tuple[TopicIdPartition, RemoteLogImage]:
     _check(int, number, remover_id)
     partition = TopicIdPartition(_id(topic_id), topic, number)
     image = RemoteLogImage(
-        tuple(_segment(partition, each) for each in segments),
+        tuple(_segment(partition, segment) for segment in segments),
         tuple(
             EpochImage(epoch, highest, tuple((start, end, _id(each)) for start, end, each in ids))
             for epoch, highest, ids in epochs
@@ -169,7 +169,7 @@ def _log(fields: _LogFields) -> tuple[TopicIdPartition, RemoteLogImage]:
         None if state is None else RemotePartitionDeleteState(state),
         remover_id,
     )
-    segment_ids = {each.id for each in image.segments}
+    segment_ids = {segment.id for segment in image.segments}
     for epoch, highest, readable in image.epochs:
         _check(int, epoch, *(() if highest is None else (highest,)))
         previous = -1

@@ -200,7 +200,9 @@ class ClusterMetadataTopic:
 
     def assign(self, partitions: Collection[int]) -> None:
         assert self._consumer is not None
-        self._consumer.assign([TopicPartition(METADATA_TOPIC, each) for each in partitions])
+        self._consumer.assign(
+            [TopicPartition(METADATA_TOPIC, partition) for partition in partitions]
+        )
 
     def seek(self, partition: int, offset: int | None) -> None:
         assert self._consumer is not None
@@ -221,14 +223,14 @@ class ClusterMetadataTopic:
     async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
         assert self._consumer is not None
         return {
-            each: await self._consumer.position(TopicPartition(METADATA_TOPIC, each))
-            for each in partitions
+            partition: await self._consumer.position(TopicPartition(METADATA_TOPIC, partition))
+            for partition in partitions
         }
 
     async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
         assert self._consumer is not None
         ends = await self._consumer.end_offsets(
-            [TopicPartition(METADATA_TOPIC, each) for each in partitions]
+            [TopicPartition(METADATA_TOPIC, partition) for partition in partitions]
         )
         return {partition.partition: offset for partition, offset in ends.items()}
 

@@ -102,7 +102,7 @@ class SnapshotKeeper:
                 number,
                 positions[number],
                 self._last_crcs[number],
-                tuple((each, remote_log(each).image()) for each in sorted(members)),
+                tuple((member, remote_log(member).image()) for member in sorted(members)),
             )
             del self._unsaved[number]
             try:

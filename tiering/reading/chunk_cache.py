@@ -150,8 +150,6 @@ class ChunkCache:
             finally:
                 self._loading -= size
 
-    # -- What is kept -------------------------------------------------------------------------
-
     def holds(self, segment: RemoteLogSegmentMetadata, position: int) -> bool:
         """Whether the chunk with this position is cached; does not count as a use."""
         return self._holds(_ChunkKey(segment.id, position // self.chunk_bytes))

@@ -46,7 +46,7 @@ class ReadTroubles:
         """Drop what is known of a partition that has left this broker."""
         self._failures.pop(partition, None)
 
-    def sentence(self, now: float) -> str:
+    def message(self, now: float) -> str:
         """What fails at present, for a person; empty if nothing does."""
         for partition in [
             each for each, failure in self._failures.items() if now - failure.at > KEPT_SECONDS

@@ -128,7 +128,7 @@ def _take_more(piece: memoryview, start: int, first: _Header, query: BatchQuery)
 
 def _epoch_end(history: EpochHistory, epoch: int) -> int:
     """The start offset of the epoch after this one; beyond every offset if there is none."""
-    return next((start for each, start in history if each > epoch), _BEYOND)
+    return next((start for later, start in history if later > epoch), _BEYOND)
 
 
 def _is_ours(header: _Header, history: EpochHistory) -> bool:

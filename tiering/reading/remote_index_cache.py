@@ -187,8 +187,6 @@ class RemoteIndexCache:
             self._drop(stem)
         return True
 
-    # -- Loading ------------------------------------------------------------------------------
-
     async def _load(self, stem: str, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
         self._bytes -= self._found_on_disk.pop(stem, 0)
         try:
@@ -324,8 +322,6 @@ class RemoteIndexCache:
         indexes = [self._path(stem, index_type) for index_type in _TYPES]
         return [*indexes, f"{self._directory}/{stem}.{_SUM_SUFFIX}"]
 
-    # -- Room ---------------------------------------------------------------------------------
-
     def _make_room(self) -> None:
         if self._bytes <= self._max_bytes:
             return
@@ -346,7 +342,7 @@ class RemoteIndexCache:
         for path in self._paths(stem):
             self._files.remove(path)
 
-    # -- Blocking: in the pool ----------------------------------------------------------------
+    # These block, and run in the pool.
 
     def _scan(self) -> None:
         self._files.mkdirs(self._directory)

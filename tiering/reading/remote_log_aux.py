@@ -1,6 +1,6 @@
 """Fetches from the tier what a follower needs to start after a remote segment (KIP-405).
 
-The follower knows its leader's local log start offset. The metadata tells which segment holds the
+The follower knows its leader's local log start offset. The metadata says which segment holds the
 offset just below it, in the leader epoch that the request names. That segment's leader epochs and
 producer snapshot are stored with it, and `storage/log/aux_state.py` builds the log from them.
 

@@ -135,7 +135,7 @@ class RemoteLogReader:
         try:
             return await self._attempt(read, remote, log)
         except RemoteResourceNotFound as error:
-            raise _failed(read, str(error)) from error
+            raise _read_failure(read, str(error)) from error
 
     async def _attempt(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog
@@ -145,7 +145,7 @@ class RemoteLogReader:
         except RemoteResourceNotFound:
             raise
         except (RemoteStorageError, CorruptIndexError, OSError) as error:
-            raise _failed(read, str(error)) from error
+            raise _read_failure(read, str(error)) from error
 
     async def _read_from(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog
@@ -164,7 +164,7 @@ class RemoteLogReader:
             if choice.outcome is Outcome.FOUND:
                 batches = _SegmentBatches(segment, records, choice.next_offset)
                 self._read_ahead(remote, history, batches)
-                aborted = await self._aborted(read, remote, log, batches)
+                aborted = await self._aborted_transactions(read, remote, log, batches)
                 return RemoteFetchResult(records, aborted)
         return RemoteFetchResult(b"", _none_or_empty(read))
 
@@ -255,7 +255,7 @@ class RemoteLogReader:
             ahead += following.segment_size_bytes
             next_offset = following.end_offset + 1
 
-    async def _aborted(
+    async def _aborted_transactions(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog, batches: _SegmentBatches
     ) -> list[AbortedTxn] | None:
         if read.isolation is not FetchIsolation.TXN_COMMITTED:
@@ -302,7 +302,7 @@ def _parts_from(
     segment: RemoteLogSegmentMetadata | None = first
     while segment is not None:
         epoch = epoch_of_offset(history, offset)
-        epoch_end = next((start for each, start in history if each > epoch), offset + 2**62)
+        epoch_end = next((start for later, start in history if later > epoch), offset + 2**62)
         end = max(offset + 1, min(segment.end_offset_of_epoch(epoch) + 1, epoch_end))
         yield _Part(segment, offset, end)
         offset = end
@@ -327,7 +327,7 @@ def _out_of_range(read: RemoteRead) -> KafkaError:
     )
 
 
-def _failed(read: RemoteRead, reason: str) -> KafkaError:
+def _read_failure(read: RemoteRead, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
         f"Offset {read.offset} of {read.topic_id_partition.topic_partition} cannot be read from "

@@ -74,13 +74,13 @@ class RemoteReads:
         self._pool = ReaderPool(config.reader_threads, config.reader_max_pending)
         self._fetch_wait_s = config.fetch_max_wait_ms / 1000
         self._search_wait_s = config.list_offsets_timeout_ms / 1000
-        self._trouble_told: dict[TopicIdPartition, float] = {}
+        self._next_warning: dict[TopicIdPartition, float] = {}
         self._troubles = ReadTroubles()
 
     @property
     def trouble(self) -> str:
         """Which reads fail at present, in a sentence; empty if none does."""
-        return self._troubles.sentence(asyncio.get_running_loop().time())
+        return self._troubles.message(asyncio.get_running_loop().time())
 
     @property
     def threads(self) -> int:
@@ -137,7 +137,7 @@ class RemoteReads:
 
     def forget(self, partition: TopicIdPartition, segment_ids: Iterable[Uuid]) -> None:
         """Drop the cached chunks of a partition that has left this broker."""
-        self._trouble_told.pop(partition, None)
+        self._next_warning.pop(partition, None)
         self._troubles.forget(partition)
         for segment_id in segment_ids:
             self._chunks.forget(segment_id)
@@ -167,7 +167,7 @@ class RemoteReads:
             log = self._readable_log(partition)
             remote = self._metadata.remote_log(partition)
             result = await self._pool.run(
-                lambda: self._timed(self._read_bounded(remote_read, remote, log)),
+                lambda: self._measure(self._read_bounded(remote_read, remote, log)),
                 self._fetch_wait_s,
             )
         except NoTurnError:
@@ -176,7 +176,7 @@ class RemoteReads:
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._statistics.fetch_failed(partition.topic)
-                self._failed(partition, error, remote_read.offset)
+                self._log_failure(partition, error, remote_read.offset)
             else:
                 self._troubles.worked(partition, remote_read.offset)
             raise
@@ -185,7 +185,9 @@ class RemoteReads:
         self._statistics.fetched(partition.topic, len(result.records))
         return result
 
-    async def _timed(self, read: Coroutine[object, object, RemoteFetchResult]) -> RemoteFetchResult:
+    async def _measure(
+        self, read: Coroutine[object, object, RemoteFetchResult]
+    ) -> RemoteFetchResult:
         """Record how long a read took, whether or not it failed."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -229,20 +231,20 @@ class RemoteReads:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"The remote tier cannot be searched now: {error}",
             )
-            self._failed(partition, failure, lookup.starting_offset)
+            self._log_failure(partition, failure, lookup.starting_offset)
             raise failure from error
         self._troubles.worked(partition, lookup.starting_offset)
         return result if result is not None else lookup.local_result
 
-    def _failed(self, partition: TopicIdPartition, error: KafkaError, offset: int) -> None:
+    def _log_failure(self, partition: TopicIdPartition, error: KafkaError, offset: int) -> None:
         """Log a failure once in a while, because clients retry it silently."""
         now = asyncio.get_running_loop().time()
         if self._metadata.is_ready(partition):
             self._troubles.failed(partition, offset, error.message, now)
-        due = self._trouble_told.get(partition, now) <= now
+        due = self._next_warning.get(partition, now) <= now
         # After every start the metadata is not read yet; that is not worth a warning.
         if due and self._metadata.is_ready(partition):
-            self._trouble_told[partition] = now + _TROUBLE_SECONDS
+            self._next_warning[partition] = now + _TROUBLE_SECONDS
             _log.warning(
                 "%s. Consumers of the partition retry; other partitions are not affected.",
                 error.message,

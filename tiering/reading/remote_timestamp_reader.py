@@ -2,7 +2,7 @@
 
 A local log and the tier give the same answer: the first record, by offset, at or above the log
 start offset whose timestamp is not below the one sought. A time index entry names the last offset
-of the batch that holds its timestamp, so it tells where to start reading, not which records match.
+of the batch that holds its timestamp, so it says where to start reading, not which records match.
 
 Only the part of each segment that belongs to this log's epoch history is searched, epoch by epoch:
 a segment of a former leader may go beyond it. Segments whose largest timestamp is too small are

@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-def _told_to_those_who_wait(_: asyncio.Task[object], __: BaseException) -> None:
+def _ignore_failure(_: asyncio.Task[object], __: BaseException) -> None:
     """Ignore a failed load: its waiters get the error, and a prefetch has none."""
 
 
@@ -24,7 +24,7 @@ class SingleFlight(Generic[K, V]):
 
     def __init__(self, loads_max: int) -> None:
         self._flights: dict[K, asyncio.Task[V]] = {}
-        self._owner = TaskOwner(loads_max, _told_to_those_who_wait)
+        self._owner = TaskOwner(loads_max, _ignore_failure)
 
     def __contains__(self, key: K) -> bool:
         return key in self._flights

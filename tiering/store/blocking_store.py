@@ -81,7 +81,7 @@ class BlockingStore:
 
     # In the pool's threads.
 
-    def _connected(self) -> tuple[FileSystem, str]:
+    def _connect(self) -> tuple[FileSystem, str]:
         file_system, root = self._opener()
         set_deadline(file_system, self._protocol, self._deadline.seconds)
         return file_system, root
@@ -90,7 +90,7 @@ class BlockingStore:
         try:
             kept = self._idle.popleft()
         except IndexError:
-            return self._use(self._connected(), call)
+            return self._use(self._connect(), call)
         try:
             return self._use(kept, call)
         except Exception as error:
@@ -98,7 +98,7 @@ class BlockingStore:
             if isinstance(error, TimeoutError) or failure_of(error) is not Failure.UNREACHABLE:
                 raise
         self._disconnect_idle()
-        return self._use(self._connected(), call)
+        return self._use(self._connect(), call)
 
     def _use(self, connection: tuple[FileSystem, str], call: Callable[[FileSystem, str], T]) -> T:
         try:
@@ -126,7 +126,7 @@ class BlockingStore:
             await self._with(lambda fs, root: self._put_whole(fs, f"{root}/{key}", content))
             return
         # A long upload gets a new connection: an idle one may be stale.
-        file_system, root = await self._run(self._connected)
+        file_system, root = await self._run(self._connect)
         path = f"{root}/{key}"
         target = path + TEMPORARY if self._renames else path
         try:
@@ -228,14 +228,14 @@ class BlockingStore:
 
 
 def _open_for_writing(file_system: FileSystem, path: str) -> Stream:
-    stream = _opened(file_system, path)
+    stream = _open(file_system, path)
     if hasattr(stream, "set_pipelined"):
         # paramiko otherwise waits for an answer after each 32 KiB.
         stream.set_pipelined(True)
     return cast("Stream", stream)
 
 
-def _opened(file_system: FileSystem, path: str) -> Any:  # noqa: ANN401  # each library has its own
+def _open(file_system: FileSystem, path: str) -> Any:  # noqa: ANN401  # each library has its own
     try:
         return file_system.open(path, "wb", block_size=PIECE_BYTES)
     except FileNotFoundError:

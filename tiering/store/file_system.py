@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from ...storage.files import Files
 from ..blocking_pool import BlockingPool
@@ -35,7 +35,7 @@ from .native_store import Connector, NativeStore
 from .remote_failures import failure_of
 from .remote_url import RemoteUrl
 from .request_deadline import RequestDeadline
-from .tier_packages import NATIVE_MODULES, missing_package_sentence, package_of
+from .tier_packages import NATIVE_MODULES, PACKAGES, missing_package_message, package_of
 from .tier_store import IsLeft, SliceAt, Source, TierObject as TierObject, TierStore
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class TierFileSystem:
         """Remove every object in a folder, and the folder itself where the store has folders."""
         self._check(folder.rstrip("/"))
         prefix = folder.rstrip("/") + "/"
-        await self.remove_all([each.key for each in await self.list(prefix)])
+        await self.remove_all([tier_object.key for tier_object in await self.list(prefix)])
         await self._do(lambda: self._store.remove_folder(prefix))
 
     async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
@@ -161,7 +161,7 @@ class TierFileSystem:
     def _check(self, key: str) -> None:
         """Refuse a key that could lead out of the tier's root in any store."""
         names = key.split("/")
-        if any(each in _NO_NAMES for each in names) or any(each in key for each in _NOWHERE):
+        if any(name in _NO_NAMES for name in names) or any(each in key for each in _NOWHERE):
             raise RemoteStorageError(
                 f"The remote tier {self} rejects the key {key[:_KEY_CHARACTERS]!a}: it points "
                 "outside the tier"
@@ -169,29 +169,22 @@ class TierFileSystem:
 
     async def _do(self, call: Callable[[], Awaitable[T]], key: str = "") -> T:
         """Make a call; `key` names the object in the error if there is no answer."""
-        try:
-            return await self._once(call, key)
-        except RemoteStorageError as error:
-            if error.failure is not Failure.DENIED or not await self._store.renew():
-                raise
-        # The connection worked until now, so the credentials may have changed since we connected.
-        try:
-            return await self._once(call, key)
-        except RemoteStorageError as error:
-            if error.failure is Failure.DENIED:
-                await self._store.renew()
-            raise
+        is_renewed = False
+        while True:
+            try:
+                return await call()
+            except RemoteStorageError as error:
+                failed = error
+            except Exception as error:
+                # File systems raise whatever their libraries raise; this is where it is classified.
+                failed = self._translate(error, key)
+            was_renewed = is_renewed
+            # The credentials may have changed since we connected.
+            is_renewed = failed.failure is Failure.DENIED and await self._store.renew()
+            if was_renewed or not is_renewed:
+                raise failed
 
-    async def _once(self, call: Callable[[], Awaitable[T]], key: str) -> T:
-        try:
-            return await call()
-        except RemoteStorageError:
-            raise
-        except Exception as error:
-            # File systems raise whatever their libraries raise; this is where it is classified.
-            raise self._translated(error, key) from None
-
-    def _translated(self, error: Exception, key: str) -> RemoteStorageError:
+    def _translate(self, error: Exception, key: str) -> RemoteStorageError:
         if isinstance(error, NotImplementedError):
             return RemoteStorageError(
                 f"The remote tier {self} cannot be used: the file system "
@@ -200,7 +193,7 @@ class TierFileSystem:
             )
         if isinstance(error, ImportError):
             missing = package_of(self._location.protocol, error)
-            return RemoteStorageError(missing_package_sentence(self._location, missing))
+            return RemoteStorageError(missing_package_message(self._location, missing))
         text = self._location.redact(" ".join(f"{type(error).__name__}: {error}".split()))
         text = text[:_REASON_CHARACTERS]
         if type(error) is TimeoutError and not str(error):
@@ -229,18 +222,17 @@ def _store_for(
     if protocol in LOCAL:
         return LocalStore(local_path(location.url), files, pool, deadline)
     if protocol in NATIVE_MODULES:
-        return NativeStore(_connector(location), pool, deadline)
+        return NativeStore(partial(_load, location), pool, deadline)
     return BlockingStore(protocol, partial(_open, location, deadline_s), pool, deadline)
 
 
-def _connector(location: RemoteUrl) -> Connector:
-    async def connect(pool: BlockingPool, deadline_s: float) -> Any:  # noqa: ANN401  # see Connector
-        name = NATIVE_MODULES[location.protocol]
-        module = await pool.run(partial(import_module, f"..{name}", __name__))
-        _silence()
-        return await module.connect(location.url, location.options, pool, deadline_s)
-
-    return connect
+def _load(location: RemoteUrl) -> Connector:
+    """Import the module of a store and the package that it is made on."""
+    name = NATIVE_MODULES[location.protocol]
+    module = import_module(f"..{name}", __name__)
+    _silence()
+    import_module(PACKAGES[name])
+    return cast("Connector", partial(module.connect, location.url, location.options))
 
 
 def _silence() -> None:
@@ -271,7 +263,7 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
         file_system, root = url_to_fs(location.url, **options)
     except ImportError as error:
         missing = package_of(location.protocol, error)
-        raise RemoteStorageError(missing_package_sentence(location, missing)) from None
+        raise RemoteStorageError(missing_package_message(location, missing)) from None
     except ValueError as error:
         reason = location.redact(str(error))
         raise RemoteStorageError(

@@ -62,7 +62,7 @@ _PROBE_SUFFIX = "probe.tmp"
 _SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType), _PROBE_SUFFIX)
 """Suffixes of a segment's other objects; an interrupted probe may have left its own."""
 
-_OF_FOLLOWERS = {
+_FOLLOWER_INDEXES = {
     IndexType.LEADER_EPOCH: "leader epochs",
     IndexType.PRODUCER_SNAPSHOT: "producers",
 }
@@ -163,7 +163,7 @@ class FsspecStorage:
             return await self._transaction_index(metadata)
         key = object_key(metadata, index_type.value)
         content = await self._objects.read_small(key, _bytes_max(metadata, index_type))
-        what = _OF_FOLLOWERS.get(index_type)
+        what = _FOLLOWER_INDEXES.get(index_type)
         if what is not None:
             parts = await self._parts(metadata)
             if parts is not None and parts.get(index_type.value) != _part_of(content):
@@ -253,7 +253,8 @@ class FsspecStorage:
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
         """The segments with a manifest and with every object of the size that it states."""
         sizes = {
-            each.key: each.size for each in await self._objects.list(partition_prefix(partition))
+            tier_object.key: tier_object.size
+            for tier_object in await self._objects.list(partition_prefix(partition))
         }
         segments: list[RemoteLogSegmentMetadata] = []
         for key in sizes:

@@ -32,29 +32,29 @@ class GsClient:
         self._gs = file_system
         self._pool = pool
 
-    async def _authorized(self) -> None:
+    async def _authorize(self) -> None:
         # Fetching a token blocks. It is valid for an hour and only fetched when due.
         await self._pool.run(self._gs.credentials.maybe_refresh)
 
     async def put(self, path: str, content: bytes) -> None:
-        await self._authorized()
+        await self._authorize()
         bucket, _, key = path.partition("/")
         await self._gcsfs.simple_upload(self._gs, bucket, key, content, content_type=_OCTETS)
 
     async def begin_upload(self, path: str, size: int) -> "_GsUpload":
-        await self._authorized()
+        await self._authorize()
         bucket, _, key = path.partition("/")
         location = await self._gcsfs.initiate_upload(self._gs, bucket, key, content_type=_OCTETS)
         return _GsUpload(self._gcsfs, self._gs, location, size)
 
     async def get(self, path: str, start: int | None, end: int | None) -> bytes:
-        await self._authorized()
+        await self._authorize()
         if start is not None and start == end:
             return b""
         return cast("bytes", await self._gs._cat_file(path, start=start, end=end))
 
     async def remove(self, paths: Sequence[str]) -> list[Callable[[], Awaitable[object]]]:
-        await self._authorized()
+        await self._authorize()
         return [partial(self._remove, path) for path in paths]
 
     async def _remove(self, path: str) -> None:
@@ -63,7 +63,7 @@ class GsClient:
             await self._gs._call("DELETE", "b/{}/o/{}", bucket, key)
 
     async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
-        await self._authorized()
+        await self._authorize()
         bucket, _, key = prefix.partition("/")
         answer = await self._gs._call(
             "GET", "b/{}/o", bucket, prefix=key, pageToken=after, json_out=True
@@ -109,7 +109,7 @@ class _GsUpload:
                 # A stream is sent in small writes; a `bytes` object, in one, would block the loop.
                 data=self._gcsfs.UnclosableBytesIO(rest),
             )
-            persisted = _persisted(headers.get("Range"), answer, self._size)
+            persisted = _persisted_bytes(headers.get("Range"), answer, self._size)
             if persisted < start:
                 raise OSError(errno.EIO, f"The store lost {start} bytes of an unfinished upload")
             tries_in_vain = 0 if persisted > self._sent else tries_in_vain + 1
@@ -128,7 +128,7 @@ class _GsUpload:
         await self._gs._call("DELETE", self._location)
 
 
-def _persisted(range_header: str | None, answer: bytes, size: int) -> int:
+def _persisted_bytes(range_header: str | None, answer: bytes, size: int) -> int:
     """The number of bytes of an upload that the store has.
 
     The answer to the last part is the object, to any other part a 308 with the persisted range.

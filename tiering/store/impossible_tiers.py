@@ -21,7 +21,7 @@ from .tier_packages import NATIVE_MODULES
 
 LOCAL = frozenset({"file", "local"})
 _KNOWN_TO_WRITE = frozenset({*LOCAL, *NATIVE_MODULES, "memory"})
-"""A start with one of these does not pay for fsspec's registry."""
+"""A start with one of these does not load fsspec's registry."""
 
 _REMOVING = ("_rm", "_rm_file", "rm", "rm_file")
 _READ_ONLY = frozenset({"dask", "dvc", "generic", "git", "github", "libarchive", "wandb"})
@@ -50,7 +50,7 @@ def check_place(location: RemoteUrl, files: Files, log_dirs: Sequence[str] = ())
     path = local_path(location.url)
     while path and not files.exists(path):
         path = path.rpartition("/")[0]
-    if any(f"{each}/".startswith(f"{path}/") for each in log_dirs):
+    if any(f"{log_dir}/".startswith(f"{path}/") for log_dir in log_dirs):
         return
     if path and not files.is_directory(path):
         raise _refusal(location, f"{path} is a file: name a directory")

@@ -131,7 +131,7 @@ class LocalStore:
     async def find(self, prefix: str) -> list[TierObject]:
         folder = prefix.rpartition("/")[0]
         objects = await self._run(lambda: self._walk(folder))
-        return [each for each in objects if each.key.startswith(prefix)]
+        return [tier_object for tier_object in objects if tier_object.key.startswith(prefix)]
 
     def _walk(self, folder: str) -> list[TierObject]:
         objects: list[TierObject] = []

@@ -77,7 +77,7 @@ class _Msgpack(Protocol):
 
 
 def _msgpack() -> _Msgpack:
-    """msgpack, imported at the first copy so that no start pays for it."""
+    """msgpack, imported at the first copy, not at the start."""
     return cast("_Msgpack", import_module("msgpack"))
 
 

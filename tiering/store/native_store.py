@@ -19,7 +19,7 @@ from ..blocking_pool import BlockingPool
 from ..remote_storage import Failure
 from .remote_failures import failure_of
 from .request_deadline import RequestDeadline
-from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most, first_failure
 
 T = TypeVar("T")
 
@@ -96,8 +96,11 @@ class _Connection:
 class NativeStore:
     """A `TierStore` that sends its requests through a client on the running event loop."""
 
-    def __init__(self, connector: Connector, pool: BlockingPool, deadline: RequestDeadline) -> None:
-        self._connector = connector
+    def __init__(
+        self, load: Callable[[], Connector], pool: BlockingPool, deadline: RequestDeadline
+    ) -> None:
+        """`load` imports what the connector needs; it may block."""
+        self._load = load
         self._pool = pool
         self._deadline = deadline
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -116,16 +119,18 @@ class NativeStore:
             # Nobody cancelled this task, so the caller must see an ordinary failure.
             raise ConnectionError("the connection broke while it was written to") from None
 
-    async def _connected(self) -> _Connection:
+    async def _connect(self) -> _Connection:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             # A client of a loop that has ended can no longer be closed.
             self._loop, self._lock, self._connection = loop, asyncio.Lock(), None
         async with self._lock:
             if self._connection is None:
+                # Importing takes seconds on a busy machine. The store is not to blame for them.
+                connect = await self._pool.run(self._load)
                 made = await self._within(
                     # Making a client sends no request to the store.
-                    self._connector(self._pool, self._deadline.seconds),
+                    connect(self._pool, self._deadline.seconds),
                     is_answered=False,
                 )
                 self._connection = _Connection(*made)
@@ -133,7 +138,7 @@ class NativeStore:
 
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[tuple[ObjectStoreClient, str]]:
-        connection = await self._connected()
+        connection = await self._connect()
         connection.users += 1
         try:
             yield connection.client, connection.root
@@ -175,7 +180,7 @@ class NativeStore:
             finally:
                 turns.release()
 
-        try:
+        with first_failure():
             async with asyncio.TaskGroup() as group:
                 number = 0
                 await turns.acquire()
@@ -183,11 +188,6 @@ class NativeStore:
                     group.create_task(send(number, piece))
                     number += 1
                     await turns.acquire()
-        except* Exception as errors:
-            first: BaseException = errors
-            while isinstance(first, BaseExceptionGroup):
-                first = first.exceptions[0]
-            raise first from None
 
     async def get(self, key: str, start: int | None, end: int | None) -> bytes:
         async with self._client() as (client, root):
@@ -205,9 +205,9 @@ class NativeStore:
     async def remove(self, keys: Sequence[str]) -> None:
         async with self._client() as (client, root):
             calls = await client.remove([f"{root}/{key}" for key in keys])
-            await at_most(_REMOVALS_AT_ONCE, [partial(self._called, call) for call in calls])
+            await at_most(_REMOVALS_AT_ONCE, [partial(self._call, call) for call in calls])
 
-    async def _called(self, call: Callable[[], Awaitable[object]]) -> None:
+    async def _call(self, call: Callable[[], Awaitable[object]]) -> None:
         await self._within(call())
 
     async def find(self, prefix: str) -> list[TierObject]:
@@ -216,7 +216,10 @@ class NativeStore:
             after: str | None = None
             while True:
                 page, after = await self._within(client.page(f"{root}/{prefix}", after))
-                objects += [each._replace(key=each.key[len(root) + 1 :]) for each in page]
+                objects += [
+                    tier_object._replace(key=tier_object.key[len(root) + 1 :])
+                    for tier_object in page
+                ]
                 if after is None:
                     return objects
 

@@ -32,7 +32,7 @@ def _names(text: str, library: tuple[str, str] | None = None, *, is_open: bool =
     return _Names(frozenset(text.split()), library, is_open)
 
 
-_OF_FSSPEC = _names(
+_FSSPEC_NAMES = _names(
     "asynchronous batch_size listings_expiry_time loop max_paths skip_instance_cache "
     "use_listings_cache"
 )
@@ -120,7 +120,7 @@ def unknown_options(location: RemoteUrl, prefix: str) -> str | None:
     names = _PROTOCOLS.get(kind)
     if names is None:
         names = _names("", _class_of(location.protocol), is_open=True)
-    names = names._replace(options=names.options | _OF_FSSPEC.options)
+    names = names._replace(options=names.options | _FSSPEC_NAMES.options)
     unknown = list(_unknown(location.options, names, ""))
     for path, nested in _NESTED.get(kind, {}).items():
         unknown += _unknown(_inside(location.options, path), nested, f"{path}.")
@@ -137,7 +137,7 @@ def _unknown(
     options: Mapping[str, OptionValue], names: _Names, path: str
 ) -> Iterator[tuple[str, str]]:
     """The unknown names, each with the nearest known one."""
-    doubtful = [each for each in options if each not in names.options]
+    doubtful = [option for option in options if option not in names.options]
     valid = names.options
     if doubtful:
         keywords, is_closed = _keywords(names.library)

@@ -125,9 +125,9 @@ def failure_of(error: BaseException) -> Failure:
     """
     chain = list(_chain(error))
     # A server's answer says more than the library's exception class.
-    for tell in (_by_answer, _by_name):
+    for failure_by in (_by_answer, _by_name):
         for each in chain:
-            failure = tell(each)
+            failure = failure_by(each)
             if failure is not None:
                 return failure
     if any(each.args and str(each.args[0]).startswith("Forbidden") for each in chain):

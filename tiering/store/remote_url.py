@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.sasl.secret import hidden
+from ...clients.sasl.secret import mask
 
 URL_PROPERTY = "url"
 OPTION_PREFIX = "option."
@@ -86,7 +86,7 @@ class RemoteUrl:
     def redact(self, text: str) -> str:
         """`text` without the values of secret-looking options and the URL's user info."""
         for secret in self._secrets():
-            text = hidden(text, secret)
+            text = mask(text, secret)
         return _SIGNED.sub(r"\1***", text)
 
     def _secrets(self) -> list[str]:
@@ -95,11 +95,11 @@ class RemoteUrl:
         secrets.append(password or "")
         secrets.extend(_secret_values(self.options, inherited=False))
         # Each part of a connection string is a secret too.
-        secrets += [part for each in secrets for part in _CONNECTION_SECRET.findall(each)]
+        secrets += [part for secret in secrets for part in _CONNECTION_SECRET.findall(secret)]
         # An address in a message contains them URL-encoded.
-        secrets += [quote(each, safe="") for each in secrets]
+        secrets += [quote(secret, safe="") for secret in secrets]
         # Longest first: replacing a secret inside another would leave the rest of it visible.
-        return sorted({each for each in secrets if each}, key=len, reverse=True)
+        return sorted({secret for secret in secrets if secret}, key=len, reverse=True)
 
 
 def _secret_values(options: Mapping[str, OptionValue], *, inherited: bool) -> list[str]:
@@ -126,7 +126,7 @@ def remote_url(properties: Mapping[str, str]) -> RemoteUrl:
         if name.startswith(OPTION_PREFIX):
             path = name.removeprefix(OPTION_PREFIX).split(".")
             if not all(path):
-                raise _invalid(f"{name} is no option: it is option.<name>=value")
+                raise _invalid(f"{name} is not an option: it is option.<name>=value")
             _nest(options, path, _value(path[-1], text.strip()))
     return RemoteUrl(url, options)
 

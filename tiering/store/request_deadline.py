@@ -21,7 +21,7 @@ class RequestDeadline:
         """`store` is the name of the store in log lines."""
         self.seconds = seconds
         self._store = store
-        self._is_told = seconds <= PATIENCE_SECONDS
+        self._is_quiet = seconds <= PATIENCE_SECONDS
 
     @asynccontextmanager
     async def kept(self, *, is_answered: bool = True) -> AsyncGenerator[None]:
@@ -30,21 +30,21 @@ class RequestDeadline:
         `is_answered`: a block that succeeds means that the store has answered; no later block
         warns.
         """
-        if self._is_told:
+        if self._is_quiet:
             async with asyncio.timeout(self.seconds):
                 yield
             return
-        timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._tell)
+        timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._warn_once)
         try:
             async with asyncio.timeout(self.seconds):
                 yield
         finally:
             timer.cancel()
-        self._is_told = self._is_told or is_answered
+        self._is_quiet = self._is_quiet or is_answered
 
-    def _tell(self) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def _warn_once(self) -> None:
+        if not self._is_quiet:
+            self._is_quiet = True
             _log.warning(
                 "The remote tier %s has not answered for %g s: waiting for its first answer, "
                 "%g s at most.",

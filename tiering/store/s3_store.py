@@ -83,8 +83,10 @@ class S3Client:
         more = {"ContinuationToken": after} if after else {}
         answer = await self._call("list_objects_v2", Bucket=bucket, Prefix=key, **more)
         objects = [
-            TierObject(f"{bucket}/{each['Key']}", each["Size"], _milliseconds(each["LastModified"]))
-            for each in _entries(answer, "Contents")
+            TierObject(
+                f"{bucket}/{entry['Key']}", entry["Size"], _milliseconds(entry["LastModified"])
+            )
+            for entry in _entries(answer, "Contents")
         ]
         return objects, answer.get("NextContinuationToken")
 
@@ -94,17 +96,17 @@ class S3Client:
         answer = await self._call("list_multipart_uploads", Bucket=bucket, Prefix=key)
         return [
             UnfinishedUpload(
-                f"{bucket}/{each['Key']}",
-                _milliseconds(each["Initiated"]),
+                f"{bucket}/{entry['Key']}",
+                _milliseconds(entry["Initiated"]),
                 partial(
                     self._call,
                     "abort_multipart_upload",
                     Bucket=bucket,
-                    Key=each["Key"],
-                    UploadId=each["UploadId"],
+                    Key=entry["Key"],
+                    UploadId=entry["UploadId"],
                 ),
             )
-            for each in _entries(answer, "Uploads")
+            for entry in _entries(answer, "Uploads")
         ]
 
     async def close(self) -> None:

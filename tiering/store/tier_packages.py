@@ -22,8 +22,9 @@ NATIVE_MODULES = {
 }
 """The protocols with a store of ours, and its module."""
 
-_PACKAGES = {"s3_store": "s3fs", "gs_store": "gcsfs", "abfs_store": "adlfs"}
-_OF_PYTHON = frozenset({"file", "local", "memory"})
+PACKAGES = {"s3_store": "s3fs", "gs_store": "gcsfs", "abfs_store": "adlfs"}
+"""The package that each of these modules is made on."""
+_PYTHON_PROTOCOLS = frozenset({"file", "local", "memory"})
 _IMPORTED_LATE = {"hdfs": "pyarrow", "arrow_hdfs": "pyarrow"}
 """Packages that fsspec imports only when a file system of these protocols is opened."""
 
@@ -37,31 +38,31 @@ class _Registry(Protocol):
 def check_packages(location: RemoteUrl) -> None:
     """Raise KafkaError(INVALID_CONFIG) for an unknown protocol or a missing package."""
     protocol = location.protocol
-    if protocol in _OF_PYTHON:
+    if protocol in _PYTHON_PROTOCOLS:
         return
     if protocol in NATIVE_MODULES:
-        package = _PACKAGES[NATIVE_MODULES[protocol]]
+        package = PACKAGES[NATIVE_MODULES[protocol]]
         if find_spec(package) is None:
-            raise _refusal(missing_package_sentence(location, package))
+            raise _refusal(missing_package_message(location, package))
         return
     late = _IMPORTED_LATE.get(protocol)
     if late is not None and find_spec(late) is None:
-        raise _refusal(missing_package_sentence(location, late))
+        raise _refusal(missing_package_message(location, late))
     registry = cast("_Registry", import_module("fsspec.registry"))
     try:
         registry.get_filesystem_class(protocol)
     except ImportError as error:
-        raise _refusal(missing_package_sentence(location, package_of(protocol, error))) from error
+        raise _refusal(missing_package_message(location, package_of(protocol, error))) from error
     except ValueError as error:
-        raise _refusal(_unknown_sentence(location, registry)) from error
+        raise _refusal(_unknown_message(location, registry)) from error
     except AttributeError as error:
         # adlfs has no more what fsspec looks for behind adl://, and says in several lines why.
         why = " ".join(str(error).split()).rstrip(".")
         raise _refusal(f"The package of {protocol}:// has no such file system: {why}.") from error
 
 
-def missing_package_sentence(location: RemoteUrl, package: str) -> str:
-    """A sentence that names the missing package and the command that installs it."""
+def missing_package_message(location: RemoteUrl, package: str) -> str:
+    """A message that names the missing package and the command that installs it."""
     return (
         f"The remote tier {location} needs the Python package {package!r}, which is not installed:"
         f" pip install {package}"
@@ -70,11 +71,11 @@ def missing_package_sentence(location: RemoteUrl, package: str) -> str:
 
 def package_of(protocol: str, error: ImportError) -> str:
     """The package to install: the file system's own rather than one that it imports."""
-    package = _PACKAGES.get(NATIVE_MODULES.get(protocol, ""))
+    package = PACKAGES.get(NATIVE_MODULES.get(protocol, ""))
     return package or getattr(error.__cause__, "name", None) or error.name or str(error)
 
 
-def _unknown_sentence(location: RemoteUrl, registry: _Registry) -> str:
+def _unknown_message(location: RemoteUrl, registry: _Registry) -> str:
     import difflib
 
     protocols = [*NATIVE_MODULES, *registry.known_implementations]
@@ -86,5 +87,5 @@ def _unknown_sentence(location: RemoteUrl, registry: _Registry) -> str:
     )
 
 
-def _refusal(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

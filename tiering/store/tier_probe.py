@@ -2,7 +2,7 @@
 
 Some stores that claim to be compatible ignore byte ranges, omit objects from a listing, or return
 old content. Without a probe a consumer would find out, long after the local copy is gone; with it
-the operator finds out, from one sentence, and nothing is lost.
+the operator finds out, from one message, and nothing is lost.
 
 The probe also aborts multipart uploads of segments that are unfinished after a day, no matter who
 began them, because S3 keeps and bills them forever. It leaves other uploads in the bucket alone.
@@ -78,7 +78,7 @@ async def _shows_the_newest(objects: TierFileSystem, key: str) -> None:
 
 
 async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
-    by_key = {each.key: each for each in await objects.list(key)}
+    by_key = {tier_object.key: tier_object for tier_object in await objects.list(key)}
     if key not in by_key:
         raise _wrong(objects, "does not list an object that was just written")
     if by_key[key].size != len(_SECOND):
@@ -91,7 +91,7 @@ async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
     for _ in range(2):
         # Twice: a missing object counts as removed.
         await objects.remove(key)
-    if any(each.key == key for each in await objects.list(key)):
+    if any(tier_object.key == key for tier_object in await objects.list(key)):
         raise _wrong(objects, "still lists an object that was removed")
     try:
         await objects.read(key)

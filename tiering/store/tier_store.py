@@ -10,7 +10,8 @@ error, not a task that waits forever.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -125,11 +126,18 @@ async def at_most(number: int, calls: Sequence[Callable[[], Awaitable[object]]])
         while waiting:
             await waiting.pop()()
 
-    try:
+    with first_failure():
         async with asyncio.TaskGroup() as group:
             for _ in range(min(number, len(calls))):
                 group.create_task(worker())
-    except* Exception as errors:
+
+
+@contextmanager
+def first_failure() -> Generator[None]:
+    """Raise the first failure of a task group, in place of the group."""
+    try:
+        yield
+    except ExceptionGroup as errors:
         first: BaseException = errors
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]

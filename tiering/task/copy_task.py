@@ -28,10 +28,10 @@ Rules (Kafka's `RLMCopyTask`, and beyond it):
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.runtime.environment import Environment
@@ -70,14 +70,12 @@ from .segment_parts import (
 if TYPE_CHECKING:
     from ...clients.kafka_uuid import Uuid
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
 
 _STATE = RemoteLogSegmentState
 
 
-class CopyCancelledError(Exception):
+class _CopyCancelledError(Exception):
     """This partition must not be copied again before its leadership changes."""
 
 
@@ -124,11 +122,11 @@ class CopyTask:
         self._abandoned: RemoteLogSegmentMetadata | None = None
         """A stored segment that another leader has given up and that no metadata names any more."""
 
-    async def run_once(self) -> int:
-        """Copy what can be copied now; returns the number of segments.
+    async def run_once(self) -> int | None:
+        """Copy what can be copied now; returns the number of segments, None if no more can be.
 
         Raises RemoteStorageError, KafkaError, CorruptIndexError or OSError, which the caller
-        retries, and CopyCancelledError.
+        retries.
         """
         log = self._term.log()
         if log is None or not log.is_tiered:
@@ -142,7 +140,11 @@ class CopyTask:
             return 0
         await self._clean_up(log, remote)
         self._term.find_copied_offset(log, remote)
-        copied = await self._copy_segments(log, remote)
+        try:
+            copied = await self._copy_segments(log, remote)
+        except _CopyCancelledError as error:
+            _log.error("Copying to the remote tier stopped: %s", error)
+            return None
         if copied:
             await self._clean_up(log, remote)
         return copied
@@ -150,7 +152,7 @@ class CopyTask:
     async def _copy_segments(self, log: UnifiedLog, remote: RemoteLog) -> int:
         copied = 0
         while self._may_copy(log):
-            self._tell_lag(log)
+            self._report_lag(log)
             from_offset = max(log.highest_remote_offset + 1, log.log_start_offset)
             candidates = log.copy_candidates(from_offset)
             if not candidates or not await self._copy(log, candidates[0], remote):
@@ -161,7 +163,7 @@ class CopyTask:
     def _may_copy(self, log: UnifiedLog) -> bool:
         return self._term.is_current and log.config.copies_to_tier
 
-    def _tell_lag(self, log: UnifiedLog) -> None:
+    def _report_lag(self, log: UnifiedLog) -> None:
         closed = [
             segment.size
             for segment in log.local.segments
@@ -169,8 +171,6 @@ class CopyTask:
             and segment.base_offset > log.highest_remote_offset
         ]
         self._statistics.set_copy_lag(log.topic_partition, sum(closed), len(closed))
-
-    # -- One segment --------------------------------------------------------------------------
 
     async def _copy(self, log: UnifiedLog, segment: LogSegment, remote: RemoteLog) -> bool:
         """Copy one segment; False if copying was disabled while it waited for the quota."""
@@ -186,20 +186,22 @@ class CopyTask:
         attempt = Attempt(segment_id, broker_id, environment.wall_clock_ms())
         metadata = segment_metadata(facts, attempt)
         with self._term.holding(metadata.id), self._copying():
-            await self._copy_as(metadata, facts, remote)
-        log.update_highest_remote_offset(metadata.end_offset)
+            self._statistics.copy_began(self._partition.topic)
+            self._attempts.add(metadata.id)
+            with self._failures_counted():
+                await self._metadata.publish(metadata)
+            custom = await self._store(metadata, facts)
+            await self._publish_finished(metadata, custom, remote)
+        log.bounds.update_highest_remote(metadata.end_offset)
         self._statistics.copied(self._partition.topic, metadata.segment_size_bytes)
         _log.info("Copied to remote storage: %s", segment_words(metadata))
         log.delete_old_segments(environment.wall_clock_ms())
         return True
 
-    async def _copy_as(
-        self, metadata: RemoteLogSegmentMetadata, facts: SegmentFacts, remote: RemoteLog
+    async def _publish_finished(
+        self, metadata: RemoteLogSegmentMetadata, custom: bytes | None, remote: RemoteLog
     ) -> None:
-        self._statistics.copy_began(self._partition.topic)
-        self._attempts.add(metadata.id)
-        await self._counted(self._metadata.publish(metadata))
-        custom = await self._store(metadata, facts)
+        """Publish that a segment is stored, unless another broker leads the partition now."""
         if not self._term.is_current:
             await self._delete(metadata)
             raise KafkaError(
@@ -220,7 +222,7 @@ class CopyTask:
         copying.apply(CopyEvent.BEGUN)
         try:
             yield
-        except CopyCancelledError:
+        except _CopyCancelledError:
             copying.apply(CopyEvent.REFUSED_FOR_GOOD)
             raise
         finally:
@@ -254,15 +256,15 @@ class CopyTask:
         tools, storage = self._tools, self._tools.storage
         try:
             data = await tools.pool.run(lambda: segment_data(tools.files, facts))
-            with tools.in_flight.uploading(metadata.id, data) as counted:
-                custom = await self._counted(storage.copy_log_segment_data(metadata, counted))
+            with self._failures_counted(), tools.in_flight.uploading(metadata.id, data) as counted:
+                custom = await storage.copy_log_segment_data(metadata, counted)
         except RemoteStorageError as error:
             if not error.is_retriable:
                 await self._delete(metadata)
             raise
         if custom is not None and len(custom) > tools.custom_metadata_max_bytes:
             await self._delete(metadata, custom)
-            raise CopyCancelledError(
+            raise _CopyCancelledError(
                 f"The remote storage returned {len(custom)} bytes of custom metadata for a "
                 f"segment of {self._partition.topic_partition}, which exceeds "
                 f"remote.log.metadata.custom.metadata.max.bytes={tools.custom_metadata_max_bytes}: "
@@ -275,15 +277,16 @@ class CopyTask:
         stored = self._term.copying.unconfirmed
         if stored is None:
             return
-        await self._counted(self._metadata.publish(stored))
+        with self._failures_counted():
+            await self._metadata.publish(stored)
         self._term.copying.confirm()
         metadata = remote.segment(stored.segment_id.id)
         if metadata is None or metadata.state is not _STATE.COPY_SEGMENT_FINISHED:
             # Another leader has abandoned the segment; this broker must delete its objects.
-            await self._refused(stored, metadata)
+            await self._undo_refused(stored, metadata)
         self._attempts.discard(stored.segment_id.id)
 
-    async def _refused(
+    async def _undo_refused(
         self, stored: RemoteLogSegmentMetadataUpdate, metadata: RemoteLogSegmentMetadata | None
     ) -> None:
         if metadata is not None:
@@ -302,8 +305,6 @@ class CopyTask:
         if self._abandoned is not None:
             await self._tools.storage.delete_log_segment_data(self._abandoned)
             self._abandoned = None
-
-    # -- Cleaning up --------------------------------------------------------------------------
 
     async def _clean_up(self, log: UnifiedLog, remote: RemoteLog) -> None:
         """Delete unfinished copies; those below the log start offset are left to expiration.
@@ -329,9 +330,10 @@ class CopyTask:
             await self._tools.deletion.delete(metadata, "an unfinished copy", custom)
         self._attempts.discard(metadata.id)
 
-    async def _counted(self, operation: Awaitable[T]) -> T:
+    @contextmanager
+    def _failures_counted(self) -> Generator[None]:
         try:
-            return await operation
+            yield
         except (RemoteStorageError, KafkaError):
             self._statistics.copy_failed(self._partition.topic)
             raise

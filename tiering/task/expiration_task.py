@@ -21,6 +21,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ...storage.config import LogConfig
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.remote.remote_log import RemoteLog
 from ...storage.remote.remote_retention import (
@@ -57,7 +58,7 @@ _BREACHES = {
 }
 
 
-_OF_NO_READER = frozenset({DeleteReason.DEAD_LINEAGE, DeleteReason.UNFINISHED})
+_REASONS_WITHOUT_READERS = frozenset({DeleteReason.DEAD_LINEAGE, DeleteReason.UNFINISHED})
 """Reasons to delete a segment that no reader is sent to, whatever its offsets."""
 
 
@@ -93,13 +94,13 @@ class ExpirationTask:
             return 0
         await self._repair.run_once(log, remote)
         term.find_copied_offset(log, remote)
-        decision = self._decide(log, remote)
+        config, decision = log.config, self._decide(log, remote)
         if decision.log_start_offset > log.log_start_offset:
             log.maybe_increment_log_start_offset(decision.log_start_offset)
-        self._tell_withheld(decision)
-        return await self._delete_all(remote, decision.expired)
+        self._log_withheld(decision)
+        return await self._delete_all(remote, decision.expired, config)
 
-    def _tell_withheld(self, decision: RetentionDecision) -> None:
+    def _log_withheld(self, decision: RetentionDecision) -> None:
         for segment, reason in decision.withheld:
             if segment.id in self._withheld:
                 continue
@@ -154,12 +155,12 @@ class ExpirationTask:
             self._size = LineageSize(remote)
         return self._size
 
-    def _words(self, segment: RemoteLogSegmentMetadata, reason: DeleteReason) -> str:
-        """The delete reason in Kafka's words, with the limit that was breached."""
+    def _words(self, expired: ExpiredSegment, config: LogConfig) -> str:
+        """The delete reason in Kafka's words, with the limit of `config` that was breached."""
+        segment, reason = expired
         log = self._term.log()
         if log is None or reason not in _BREACHES:
             return reason.value
-        config = log.config
         return _BREACHES[reason].format(
             start=log.log_start_offset,
             ms=config.retention_ms,
@@ -167,23 +168,27 @@ class ExpirationTask:
             timestamp=segment.max_timestamp_ms,
         )
 
-    async def _delete_all(self, remote: RemoteLog, expired: list[ExpiredSegment]) -> int:
+    async def _delete_all(
+        self, remote: RemoteLog, expired: list[ExpiredSegment], config: LogConfig
+    ) -> int:
+        """Delete what expired by `config`; the topic may have another one before this ends."""
         deleted = failures_in_a_row = 0
         lag = _Lag(self._deletion, self._term, expired)
         failure: RemoteStorageError | None = None
         # Oldest first, but objects that the store never gives up keep no others.
         untried_first = sorted(expired, key=lambda each: each.segment.id in self._failed)
-        for segment, reason in untried_first:
+        for each in untried_first:
+            segment, reason = each
             current = remote.segment(segment.id)
             if not self._term.is_current:
                 break
             if current is None or segment.id in self._term.reserved:
                 # Another task has deleted the segment since, or is working on it.
                 continue
-            assert reason in _OF_NO_READER or _is_below_log_start(segment, self._term.log()), (
-                f"The log start offset is raised before {segment_words(segment)} is deleted."
-            )
-            words = self._words(segment, reason)
+            assert reason in _REASONS_WITHOUT_READERS or _is_below_log_start(
+                segment, self._term.log()
+            ), f"The log start offset is raised before {segment_words(segment)} is deleted."
+            words = self._words(each, config)
             _log.info(
                 "About to delete remote log segment %s due to %s", segment_words(segment), words
             )
@@ -219,14 +224,14 @@ class _Lag:
         self._partition = term.partition.topic_partition
         self._bytes = sum(each.segment.segment_size_bytes for each in expired)
         self._segments = len(expired)
-        self._tell()
+        self._report_lag()
 
     def deleted(self, nbytes: int) -> None:
         self._bytes -= nbytes
         self._segments -= 1
-        self._tell()
+        self._report_lag()
 
-    def _tell(self) -> None:
+    def _report_lag(self) -> None:
         self._statistics.set_delete_lag(self._partition, self._bytes, self._segments)
 
 

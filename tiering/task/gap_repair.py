@@ -48,7 +48,7 @@ class GapRepair:
         storage = self._deletion.storage
         if not self._has_gap(log, remote) or not isinstance(storage, SegmentInventory):
             return
-        for segment in await self._lost(log, remote, storage):
+        for segment in await self._lost_segments(log, remote, storage):
             await self._find_again(segment, remote)
         self._term.store_was_searched = True
 
@@ -56,7 +56,7 @@ class GapRepair:
     def _has_gap(log: UnifiedLog, remote: RemoteLog) -> bool:
         return log_has_gap(remote, log.leader_epochs.entries, bounds_of(log))
 
-    async def _lost(
+    async def _lost_segments(
         self, log: UnifiedLog, remote: RemoteLog, storage: SegmentInventory
     ) -> list[RemoteLogSegmentMetadata]:
         reserved = self._term.reserved

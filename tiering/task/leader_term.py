@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_EPOCHS_TOLD = 5
+_EPOCHS_LOGGED = 5
 _ROUND_CHECK_S = 0.001
 
 
@@ -131,7 +131,7 @@ class LeaderTerm:
         ):
             self._find_log_start(log, remote)
         history, bounds = log.leader_epochs.entries, bounds_of(log)
-        log.update_highest_remote_offset(copied_up_to(remote, history, bounds))
+        log.bounds.update_highest_remote(copied_up_to(remote, history, bounds))
         self.copying.apply(CopyEvent.LOCATED)
         if log_has_gap(remote, history, bounds):
             _log.error(
@@ -151,9 +151,9 @@ class LeaderTerm:
                 "leader-epoch-checkpoint of %s has the epochs %s for the records below offset "
                 "%d, but the remote tier has %s, which replace them",
                 self.partition.topic_partition,
-                [*log.leader_epochs.entries][:_EPOCHS_TOLD],
+                [*log.leader_epochs.entries][:_EPOCHS_LOGGED],
                 log.local_log_start_offset,
-                mended[:_EPOCHS_TOLD],
+                mended[:_EPOCHS_LOGGED],
             )
             log.leader_epochs.replace(mended)
 

@@ -99,7 +99,7 @@ class PartitionLoop:
                 done = await self._work()
         except (RemoteStorageError, KafkaError, CorruptIndexError, OSError) as error:
             self._failures += 1
-            self._failed(error, self._failures, began)
+            self._on_failure(error, self._failures, began)
             return self._tools.pause_seconds(self._failures)
         if done is None:
             return None
@@ -115,7 +115,7 @@ class PartitionLoop:
         except TimeoutError:
             return
 
-    def _failed(self, error: Exception, failures: int, began: float) -> None:
+    def _on_failure(self, error: Exception, failures: int, began: float) -> None:
         if isinstance(error, RemoteStorageError):
             self._tools.health.task_fails(self.name, began, error)
         elif isinstance(error, KafkaError) and error.is_retriable:

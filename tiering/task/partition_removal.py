@@ -14,7 +14,7 @@ broker can resume it where another one left off (KIP-405's RemotePartitionRemove
   this in two looks, a grace period apart, marks the partition.
 - Nothing is deleted unless the cluster's metadata log has the topic's deletion. An event alone
   proves nothing, and neither does an unknown topic id, however long it stays unknown: this broker
-  may not have learned of the topic yet. `ClusterTopics.was_deleted` tells the two apart.
+  may not have learned of the topic yet. `ClusterTopics.was_deleted` decides between the two.
 - A copy in progress may publish a segment after FINISHED. That segment is deleted too, but only
   after more time than an upload can take.
 """
@@ -34,7 +34,8 @@ _STATE = RemotePartitionDeleteState
 LATE_UPLOAD_SECONDS = 60.0
 """After this long, the last object of a copy that was given up should have arrived: an upload
 thread cannot be stopped, and a store may do later what it has answered with a time-out. The
-metadata does not tell: a leader may have deleted and forgotten such a copy before the removal."""
+metadata does not show it: a leader may have deleted and forgotten such a copy before the
+removal."""
 
 
 class RemovalStep(Enum):

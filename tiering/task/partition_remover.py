@@ -59,7 +59,7 @@ _SEGMENTS_AT_ONCE = 8
 _FIRST_LOOK_SECONDS = 1.0
 _LOOK = "Look for deleted partitions"
 _REMOVAL = "Removal of the remote data"
-_UNPROVEN_TOLD = 10
+_UNPROVEN_LOGGED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class PartitionRemover:
         patience = Patience(gone=min(Patience().gone, half_seconds), takeover=half_seconds)
         self._removals = PartitionRemovals(config.broker_id, patience)
         self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._tasks = TaskOwner(_PARTITIONS_MAX, self._failed)
+        self._tasks = TaskOwner(_PARTITIONS_MAX, self._on_failure)
         self._at_work: set[TopicIdPartition] = set()
         self._unproven: set[TopicIdPartition] = set()
         self._partitions = Permits(_PARTITIONS_AT_ONCE)
@@ -115,8 +115,6 @@ class PartitionRemover:
     def wake(self) -> None:
         """Look now: a partition has been marked."""
         self._woken.set()
-
-    # -- Looking ------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         pause = _FIRST_LOOK_SECONDS
@@ -141,16 +139,20 @@ class PartitionRemover:
             if metadata.is_ready(remote.topic_id_partition)
         ]
         if topics is not None:
-            await topics.settle({each.topic_id_partition.topic_id for each in remote_logs})
+            await topics.settle(
+                {remote_log.topic_id_partition.topic_id for remote_log in remote_logs}
+            )
             remote_logs = [
-                each for each in remote_logs if metadata.is_ready(each.topic_id_partition)
+                remote_log
+                for remote_log in remote_logs
+                if metadata.is_ready(remote_log.topic_id_partition)
             ]
         for removal in self._removals.look(remote_logs, topics, asyncio.get_running_loop().time()):
             partition = removal.partition
             if partition not in self._at_work and len(self._tasks) < _PARTITIONS_MAX:
                 self._at_work.add(partition)
                 self._tasks.start(self._work(removal), f"remove {partition}")
-        self._tell_unproven()
+        self._log_unproven()
 
     def _watch(self, partitions: Collection[int] | None) -> None:
         """Read these metadata partitions, None for all, and those of the removals at work."""
@@ -160,9 +162,9 @@ class PartitionRemover:
         else:
             metadata.watch_all()
 
-    def _tell_unproven(self) -> None:
+    def _log_unproven(self) -> None:
         unproven = self._removals.unproven
-        for partition in sorted(unproven - self._unproven)[:_UNPROVEN_TOLD]:
+        for partition in sorted(unproven - self._unproven)[:_UNPROVEN_LOGGED]:
             _log.warning(
                 "An event in %s marks %s as deleted, but the metadata log records no deletion "
                 "of its topic: nothing is removed",
@@ -171,10 +173,8 @@ class PartitionRemover:
             )
         self._unproven = unproven
 
-    def _failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
+    def _on_failure(self, task: asyncio.Task[object], failure: BaseException) -> None:
         _log.error("Internal error in the task '%s'", task.get_name(), exc_info=failure)
-
-    # -- Removing -----------------------------------------------------------------------------
 
     async def _work(self, removal: Removal) -> None:
         """Retry a removal until it succeeds or another broker takes over."""
@@ -217,7 +217,7 @@ class PartitionRemover:
         if remote.partition_delete_state is not _PARTITION.DELETE_PARTITION_FINISHED:
             if remote.remover_id != self._config.broker_id:
                 return
-            await self._tell(partition, _PARTITION.DELETE_PARTITION_FINISHED)
+            await self._publish(partition, _PARTITION.DELETE_PARTITION_FINISHED)
             _log.info("Removed all remote data of %s", partition)
         self._tools.metadata.forget([partition])
 
@@ -236,16 +236,18 @@ class PartitionRemover:
         partition, mine = remote.topic_id_partition, self._config.broker_id
         if remote.partition_delete_state is None:
             _log.warning("The topic of %s no longer exists: removing its remote data", partition)
-            await self._tell(partition, _PARTITION.DELETE_PARTITION_MARKED)
+            await self._publish(partition, _PARTITION.DELETE_PARTITION_MARKED)
             if remote.remover_id != mine:
                 return False
         state = remote.partition_delete_state
         is_begun = state is _PARTITION.DELETE_PARTITION_STARTED and remote.remover_id == mine
         if not is_begun and state is not _PARTITION.DELETE_PARTITION_FINISHED:
-            await self._tell(partition, _PARTITION.DELETE_PARTITION_STARTED)
+            await self._publish(partition, _PARTITION.DELETE_PARTITION_STARTED)
         return remote.remover_id == mine
 
-    async def _tell(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> None:
+    async def _publish(
+        self, partition: TopicIdPartition, state: RemotePartitionDeleteState
+    ) -> None:
         await self._tools.metadata.publish(
             RemotePartitionDeleteMetadata(
                 topic_id_partition=partition,

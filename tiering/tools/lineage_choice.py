@@ -88,7 +88,7 @@ def tail_of(segments: Sequence[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMet
     )
 
 
-def finished(segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadataUpdate:
+def finished_event(segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadataUpdate:
     """The COPY_SEGMENT_FINISHED event of a segment, from its manifest."""
     return RemoteLogSegmentMetadataUpdate(
         segment_id=segment.segment_id,
@@ -105,7 +105,7 @@ def remote_log_of(
     remote = RemoteLog(partition)
     for segment in sorted(segments, key=lambda each: (each.event_timestamp_ms, each.start_offset)):
         remote.apply_copy_started(segment)
-        remote.apply_update(finished(segment))
+        remote.apply_update(finished_event(segment))
     return remote
 
 
@@ -157,12 +157,12 @@ def _deleted_below(lineage: TierLineage) -> int | None:
     log_starts = {
         first
         for (_, first), start in (
-            (each.segment_leader_epochs[0], each.start_offset) for each in lineage.segments
+            (segment.segment_leader_epochs[0], segment.start_offset) for segment in lineage.segments
         )
         if first > start
     }
     return max(
-        (each.last + 1 for each in lineage.holes if each.last + 1 in log_starts), default=None
+        (hole.last + 1 for hole in lineage.holes if hole.last + 1 in log_starts), default=None
     )
 
 
@@ -173,16 +173,16 @@ def after_last_hole(lineage: TierLineage) -> TierLineage:
 
 def _from_offset(lineage: TierLineage, start: int) -> TierLineage:
     """The same log from an offset on, at which a stretch begins; all before is left out."""
-    kept = tuple(each for each in lineage.segments if each.end_offset >= start)
-    gone = tuple(each for each in lineage.segments if each.end_offset < start)
+    kept = tuple(segment for segment in lineage.segments if segment.end_offset >= start)
+    gone = tuple(segment for segment in lineage.segments if segment.end_offset < start)
     return replace(
         lineage,
         history=tuple(_from_start(lineage.history, start)),
         log_start_offset=start,
         segments=kept,
         left_out=(*lineage.left_out, *gone),
-        holes=tuple(each for each in lineage.holes if each.first >= start),
-        stretches=tuple(each for each in lineage.stretches if each.first_offset >= start),
+        holes=tuple(hole for hole in lineage.holes if hole.first >= start),
+        stretches=tuple(stretch for stretch in lineage.stretches if stretch.first_offset >= start),
     )
 
 
@@ -195,7 +195,7 @@ def _first_readable(
 ) -> int:
     """The first offset from `at_least` on that some segment holds in the history's epoch."""
     # A readable stretch begins where an epoch begins, in a segment or in the history.
-    starts = {start for each in segments for _, start in each.segment_leader_epochs}
+    starts = {start for segment in segments for _, start in segment.segment_leader_epochs}
     starts |= {start for _, start in history}
     starts.add(at_least)
     for offset in sorted(starts):
@@ -209,5 +209,5 @@ def _first_readable(
 def _from_start(history: EpochHistory, start: int) -> list[tuple[int, int]]:
     """The history from `start` on; the epoch of `start` begins there."""
     epoch = epoch_of_offset(history, start)
-    later = [(each, first) for each, first in history if first > start]
+    later = [(epoch, first) for epoch, first in history if first > start]
     return [(epoch, start), *later] if epoch >= 0 else later

@@ -16,17 +16,15 @@ from ...storage.remote.remote_log import RemoteLog
 from ..remote_storage import IndexType
 from ..store.manifest import Manifest
 from ..store.object_keys import object_stem
-from .in_parallel import in_parallel
 from .lineage_choice import TierLineage, after_last_hole, choose_lineage, remote_log_of, tail_of
 from .rebuild_plan import description_of, newest_topics
 from .stored_segments import StoredSegment, sort_out
 from .tier_survey import (
-    WORKERS,
     DamagedPartError,
     Survey,
     TierReader,
-    read_manifest,
     read_part,
+    survey_again,
 )
 
 
@@ -70,21 +68,8 @@ class TierWatcher:
 
     async def look(self) -> MountedView:
         """The current contents. Raises RemoteStorageError if the store does not answer."""
-        survey = Survey(sort_out(await self._tier.list()))
-        whole = {
-            segment.stem: segment
-            for segment in survey.listing.segments.values()
-            if segment.has_manifest and self._is_wanted(segment)
-        }
-        survey.manifests = {
-            each: self._manifests[each] for each in whole if each in self._manifests
-        }
-        new = [segment for each, segment in whole.items() if each not in survey.manifests]
-
-        async def read(segment: StoredSegment) -> None:
-            await read_manifest(self._tier, segment, survey)
-
-        await in_parallel(new, read, WORKERS)
+        listing = sort_out(await self._tier.list())
+        survey = await survey_again(self._tier, listing, self._manifests, self._is_wanted)
         self._manifests = survey.manifests
         self._view = await self._decide(survey)
         return self._view

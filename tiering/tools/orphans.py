@@ -50,12 +50,16 @@ class Orphan(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return sum(each.size for each in self.objects)
+        return sum(tier_object.size for tier_object in self.objects)
 
     @property
     def modified_ms(self) -> int | None:
         """The latest modification time of the objects; None if the store does not report it."""
-        times = [each.modified_ms for each in self.objects if each.modified_ms is not None]
+        times = [
+            tier_object.modified_ms
+            for tier_object in self.objects
+            if tier_object.modified_ms is not None
+        ]
         return max(times) if len(times) == len(self.objects) else None
 
 
@@ -74,7 +78,9 @@ def find_orphans(
             reason = _UNKNOWN_WHOLE if is_whole else _reason(segment, remote)
         elif metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
             objects = [
-                each for suffix, each in segment.objects.items() if suffix.endswith(_TEMPORARY)
+                tier_object
+                for suffix, tier_object in segment.objects.items()
+                if suffix.endswith(_TEMPORARY)
             ]
             reason = "a part of an upload that was started twice"
         else:

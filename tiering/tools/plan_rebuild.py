@@ -2,10 +2,10 @@
 
 Besides the manifests, two small objects of each partition's tail segment are read: the epoch
 history, which decides what belongs to the log, and the producer state at its end. If one of them is
-damaged, the manifests tell the history, too, and the batches the producers.
+damaged, the manifests hold the history, too, and the batches the producers.
 
 Everything that can be read is restored. A topic is left out, whole, only if one of its partitions
-has a hole (without `skip_holes`), if its producers cannot be told, or if another topic has its
+has a hole (without `skip_holes`), if its producers are unknown, or if another topic has its
 name; the plan says why, and the others are not concerned.
 """
 
@@ -69,7 +69,7 @@ class RebuildPlan:
     @property
     def has_trouble(self) -> bool:
         """Whether anything is left out, lost or damaged."""
-        return bool(self.left) or any(each.is_trouble for each in self.findings)
+        return bool(self.left) or any(finding.is_trouble for finding in self.findings)
 
     @property
     def next_producer_id(self) -> int:
@@ -108,13 +108,14 @@ async def plan_rebuild(
 def _readable(survey: Survey) -> Survey:
     """The survey with the segments that lack nothing but replaceable parts."""
     lacking = {
-        stem: each.without_missing()
-        for stem, each in survey.incomplete.items()
-        if each.missing <= REPLACEABLE
+        stem: segment.without_missing()
+        for stem, segment in survey.incomplete.items()
+        if segment.missing <= REPLACEABLE
     }
-    keys = {object_key(each.metadata, MANIFEST_SUFFIX) for each in lacking.values()}
+    keys = {object_key(manifest.metadata, MANIFEST_SUFFIX) for manifest in lacking.values()}
     findings = [
-        each._replace(advice=_REPAIR) if each.key in keys else each for each in survey.findings
+        finding._replace(advice=_REPAIR) if finding.key in keys else finding
+        for finding in survey.findings
     ]
     return Survey(survey.listing, {**survey.manifests, **lacking}, findings)
 
@@ -172,8 +173,6 @@ class _Planner:
     def _find(self, where: str, problem: str, advice: str, *, is_trouble: bool = True) -> None:
         self.plan.findings.append(Finding(where, problem, advice, is_trouble))
 
-    # -- Topics -------------------------------------------------------------------------------
-
     def _two_of_one_name(
         self, name: str, topic_id: Uuid, kept: Uuid, chosen: Container[Uuid]
     ) -> None:
@@ -199,7 +198,11 @@ class _Planner:
         topic_id: Uuid,
         partitions: Mapping[TopicIdPartition, Sequence[Manifest]],
     ) -> PlannedTopic:
-        own = {each: partitions[each] for each in partitions if each.topic_id == topic_id}
+        own = {
+            partition: partitions[partition]
+            for partition in partitions
+            if partition.topic_id == topic_id
+        }
         description = description_of(manifest for each in own.values() for manifest in each)
         if description is not None:
             try:
@@ -209,7 +212,7 @@ class _Planner:
                 description = description._replace(config=KEPT_FOR_EVER)
         else:
             self._kept_for_ever(name, "no manifest has the configuration of the topic")
-        planned = {each.partition: self._planned[each] for each in own}
+        planned = {partition.partition: self._planned[partition] for partition in own}
         return planned_topic(name, topic_id, description, planned)
 
     def _kept_for_ever(self, name: str, problem: str) -> None:
@@ -220,7 +223,7 @@ class _Planner:
         self._find(name, problem, advice, is_trouble=False)
 
     def _leave_unreadable(self, names: NewestTopics) -> None:
-        """Tell of topics that have segments, and none that can be read."""
+        """Report topics that have segments, and none that can be read."""
         read = {(name, topic_id) for name, topic_id in names.by_name.items()} | {*names.outlived}
         begun: dict[tuple[str, Uuid], bool] = {}
         for stored in self._survey.listing.segments.values():
@@ -236,15 +239,13 @@ class _Planner:
             advice = "it is left out: its first copy never ended, or its deletion did not"
             self._find(where, problem, advice, is_trouble=False)
 
-    # -- Partitions ---------------------------------------------------------------------------
-
     async def _partition(self, manifests: Sequence[Manifest]) -> PlannedPartition:
         """Plan one partition. Raises _LeftOutError."""
         segments = [manifest.metadata for manifest in manifests]
         tail = tail_of(segments)
         manifest = next(each for each in manifests if each.metadata is tail)
         lineage = choose_lineage(segments, await self._history(manifest, manifests))
-        self._tell(lineage)
+        self._report_findings(lineage)
         if lineage.holes and not self._skip_holes:
             raise _LeftOutError(f"no segment holds the offsets {lineage.holes[0]}")
         lineage = after_last_hole(lineage)
@@ -256,12 +257,10 @@ class _Planner:
             content = await read_part(self._tier, tail, IndexType.LEADER_EPOCH.value)
             return parse_epochs(content)
         except (MalformedCheckpointError, DamagedPartError) as error:
-            derived = told_history(tail.metadata, [each.metadata for each in manifests])
+            derived = derived_history(tail.metadata, [manifest.metadata for manifest in manifests])
             if derived is None:
-                raise _LeftOutError(
-                    f"{error}, and the manifests tell of several branches"
-                ) from error
-            self._replaced(tail, f"{error}", "the leader epochs are those of the manifests")
+                raise _LeftOutError(f"{error}, and the manifests hold several branches") from error
+            self._report_replaced(tail, f"{error}", "the leader epochs are those of the manifests")
             return derived
 
     async def _producers(
@@ -272,18 +271,18 @@ class _Planner:
             content = await read_part(self._tier, tail, IndexType.PRODUCER_SNAPSHOT.value)
             decode_snapshot(content)
         except (CorruptSnapshotError, DamagedPartError) as error:
-            by_id = {each.metadata.id: each for each in manifests}
+            by_id = {manifest.metadata.id: manifest for manifest in manifests}
             try:
                 content = await producers_at_end(self._tier, lineage, by_id)
             except DamagedPartError as damage:
                 raise _LeftOutError(f"{error}, and {damage}") from damage
-            self._replaced(tail, f"{error}", "the producers are those of the record batches")
+            self._report_replaced(tail, f"{error}", "the producers are those of the record batches")
         return content
 
-    def _replaced(self, tail: Manifest, problem: str, by_what: str) -> None:
+    def _report_replaced(self, tail: Manifest, problem: str, by_what: str) -> None:
         self._find(object_key(tail.metadata, MANIFEST_SUFFIX), f"{problem}; {by_what}", _REPAIR)
 
-    def _tell(self, lineage: TierLineage) -> None:
+    def _report_findings(self, lineage: TierLineage) -> None:
         where, skip_holes = str(lineage.topic_id_partition.topic_partition), self._skip_holes
         for hole in lineage.holes:
             advice = (
@@ -308,12 +307,12 @@ class _Planner:
             self._find(where, problem, advice, is_trouble=False)
 
 
-def told_history(
+def derived_history(
     tail: RemoteLogSegmentMetadata, segments: Sequence[RemoteLogSegmentMetadata]
 ) -> EpochHistory | None:
-    """The history of the log that ends with the tail, as the segments' own epochs tell it.
+    """The history of the log that ends with the tail, from the segments' own epochs.
 
-    None if segments below the tail are of several branches: nothing but the tail's history tells
+    None if segments below the tail are of several branches: only the tail's history shows
     which of them a later leader cut off.
     """
     end = tail.end_offset + 1

@@ -38,7 +38,7 @@ async def producers_at_end(
         if stretch.end_offset == stretch.segment.end_offset + 1:
             try:
                 content = await read_part(tier, manifest, IndexType.PRODUCER_SNAPSHOT.value)
-                entries = {each.producer_id: each for each in decode_snapshot(content)}
+                entries = {entry.producer_id: entry for entry in decode_snapshot(content)}
                 break
             except (DamagedPartError, CorruptSnapshotError):
                 # An older one serves as well, with more to apply.

@@ -69,10 +69,10 @@ class Scrubber:
         """Compare a listing with the current metadata. Raises KafkaError."""
         orphans = find_orphans(listing, await self._metadata())
         removable = [
-            each
-            for each in orphans
-            if (each.is_of_known_partition or self._unknown_partitions)
-            and (not each.is_whole or self._unknown_segments)
+            orphan
+            for orphan in orphans
+            if (orphan.is_of_known_partition or self._unknown_partitions)
+            and (not orphan.is_whole or self._unknown_segments)
         ]
         return Look(listing, orphans, self._looks.ripe(removable, self._wall_clock_ms()))
 
@@ -82,8 +82,8 @@ class Scrubber:
 
         async def remove_one(orphan: Orphan) -> None:
             nonlocal removed
-            for each in orphan.objects:
-                await self._tier.remove(each.key)
+            for tier_object in orphan.objects:
+                await self._tier.remove(tier_object.key)
                 removed += 1
 
         await in_parallel(orphans, remove_one, _WORKERS)

@@ -169,7 +169,7 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
     metadata = manifest.metadata
     problems: list[tuple[str, _Problem]] = []
 
-    def tell(suffix: str, problem: _Problem) -> None:
+    def add(suffix: str, problem: _Problem) -> None:
         problems.append((suffix, problem))
 
     parts: dict[str, bytes] = {}
@@ -179,16 +179,16 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
         try:
             parts[suffix] = await read_part(tier, manifest, suffix)
         except DamagedPartError as error:
-            tell(suffix, _Problem(str(error)))
+            add(suffix, _Problem(str(error)))
             continue
         for problem in _part_problems(metadata, suffix, parts[suffix]):
-            tell(suffix, problem)
+            add(suffix, problem)
     walk = BatchWalk(metadata, parts.get(IndexType.OFFSET.value, b""), watch)
     try:
         async for problem in _check_log(tier, manifest, walk):
-            tell(IndexType.OFFSET.value if problem.is_of_index else LOG_SUFFIX, problem)
+            add(IndexType.OFFSET.value if problem.is_of_index else LOG_SUFFIX, problem)
     except RemoteResourceNotFound:
-        tell(LOG_SUFFIX, _Problem("log is missing"))
+        add(LOG_SUFFIX, _Problem("log is missing"))
     is_log_whole = not any(each.is_trouble for suffix, each in problems if suffix == LOG_SUFFIX)
 
     def advice(suffix: str, problem: _Problem) -> str:
@@ -234,7 +234,7 @@ async def _check_log(
 def part_problem(metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> str | None:
     """What is wrong with what a small part says; None if nothing is."""
     problems = _part_problems(metadata, suffix, content)
-    return next((each.text for each in problems if each.is_trouble), None)
+    return next((problem.text for problem in problems if problem.is_trouble), None)
 
 
 def _part_problems(

@@ -2,7 +2,7 @@
 
     index, timeindex           from the batches, as their leader wrote them
     snapshot                   from an older snapshot and the batches after it
-    leader_epoch_checkpoint    from the manifests, unless they tell of several branches
+    leader_epoch_checkpoint    from the manifests, unless they hold several branches
     manifest                   from the batches, or from the metadata topic where that was read;
                                with parts that are as the batches say
 
@@ -31,7 +31,7 @@ from ..remote_storage import IndexType
 from ..store.manifest import Manifest, Part, encode_manifest
 from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key, parse_object_key
 from .lineage_choice import choose_lineage, tail_of
-from .plan_rebuild import told_history
+from .plan_rebuild import derived_history
 from .producer_replay import producers_at_end, stored_batches
 from .rebuild_plan import description_of
 from .segment_check import part_problem
@@ -70,7 +70,7 @@ async def plan_repairs(
     of it is to be written. Raises RemoteStorageError if the store does not answer.
     """
     planner = _Planner(tier, survey)
-    # First what has no manifest: the producers of later segments are told by it, too.
+    # First what has no manifest: the producers of later segments depend on it, too.
     for stored in survey.listing.segments.values():
         if stored.stem in survey.manifests or stored.stem in survey.incomplete:
             continue
@@ -78,15 +78,15 @@ async def plan_repairs(
         if stored.has_manifest or announced is not None:
             await planner.write_manifest(stored, announced)
     for manifest in list(survey.manifests.values()):
-        await planner.mend(manifest, await _damaged(tier, manifest))
+        await planner.mend(manifest, await _damaged_parts(tier, manifest))
     for incomplete in survey.incomplete.values():
-        damaged = await _damaged(tier, incomplete.without_missing())
+        damaged = await _damaged_parts(tier, incomplete.without_missing())
         await planner.mend(incomplete.manifest, {*incomplete.missing, *damaged})
     planner.plan.findings.sort()
     return planner.plan
 
 
-async def _damaged(tier: TierReader, manifest: Manifest) -> set[str]:
+async def _damaged_parts(tier: TierReader, manifest: Manifest) -> set[str]:
     """The suffixes of the small parts that do not match the manifest, or say what cannot be."""
     damaged: set[str] = set()
     for suffix in manifest.parts:
@@ -131,7 +131,7 @@ class _Planner:
         self._tier = tier
         self._all = [
             *survey.manifests.values(),
-            *(each.without_missing() for each in survey.incomplete.values()),
+            *(segment.without_missing() for segment in survey.incomplete.values()),
         ]
         self._last_indexes: tuple[RemoteLogSegmentId, RebuiltIndexes] | None = None
         """Those of the segment that was last asked for: both are made in one pass over its log."""
@@ -139,7 +139,9 @@ class _Planner:
 
     def _of_partition(self, metadata: RemoteLogSegmentMetadata) -> list[Manifest]:
         partition = metadata.topic_id_partition
-        return [each for each in self._all if each.metadata.topic_id_partition == partition]
+        return [
+            manifest for manifest in self._all if manifest.metadata.topic_id_partition == partition
+        ]
 
     def _cannot(self, key: str, problem: str, offsets: tuple[int, ...] = ()) -> None:
         self.plan.findings.append(Finding(key, problem, _RESTORE, offsets=offsets))
@@ -171,7 +173,7 @@ class _Planner:
             is_offset = suffix == IndexType.OFFSET.value
             return indexes.offset_index if is_offset else indexes.time_index
         if suffix not in _OTHERS:
-            raise DamagedPartError(f"nothing else tells what {suffix} held")
+            raise DamagedPartError(f"nothing else holds what was in {suffix}")
         older = [
             each
             for each in self._of_partition(metadata)
@@ -183,7 +185,7 @@ class _Planner:
             return format_epochs(history)
         lineage = choose_lineage(segments, history)
         by_id = {each.metadata.id: each for each in older}
-        parts = {each: manifest.parts[each] for each in manifest.parts if each != suffix}
+        parts = {part: manifest.parts[part] for part in manifest.parts if part != suffix}
         by_id[metadata.id] = manifest._replace(parts=parts)
         return await producers_at_end(self._tier, lineage, by_id)
 
@@ -208,9 +210,9 @@ class _Planner:
             except (DamagedPartError, MalformedCheckpointError):
                 # Made again, too.
                 pass
-        derived = told_history(manifest.metadata, segments)
+        derived = derived_history(manifest.metadata, segments)
         if derived is None:
-            raise DamagedPartError("the manifests tell of several branches")
+            raise DamagedPartError("the manifests hold several branches")
         return derived
 
     async def write_manifest(
@@ -241,9 +243,9 @@ class _Planner:
         of the others it is known whether they say what can be. Raises DamagedPartError,
         DamagedLogError.
         """
-        doubtful = await _damaged(self._tier, manifest)
+        doubtful = await _damaged_parts(self._tier, manifest)
         doubtful |= {*_INDEXES, *_OTHERS} - manifest.parts.keys()
-        parts = {each: manifest.parts[each] for each in manifest.parts if each not in doubtful}
+        parts = {part: manifest.parts[part] for part in manifest.parts if part not in doubtful}
         sound = manifest._replace(parts=parts)
         written: dict[str, bytes] = {}
         for suffix in sorted(doubtful.union(_INDEXES)):
@@ -260,23 +262,23 @@ class _Planner:
         metadata = replace(metadata, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED)
         if metadata.segment_size_bytes != log_size:
             raise DamagedPartError(f"log has {log_size} bytes, not {metadata.segment_size_bytes}")
-        checked = await self._told_by_batches(metadata, has_aborted="txnindex" in stored.objects)
+        checked = await self._from_batches(metadata, has_aborted="txnindex" in stored.objects)
         metadata = checked if announced is None else metadata
         parts: dict[str, Part] = {}
-        for suffix, each in stored.objects.items():
+        for suffix, tier_object in stored.objects.items():
             if suffix != MANIFEST_SUFFIX and not suffix.endswith(".tmp"):
-                parts[suffix] = await self._part_of(stored.key(suffix), each.size)
+                parts[suffix] = await self._part_of(stored.key(suffix), tier_object.size)
         others = [
-            each
-            for each in self._all
-            if each.metadata.topic_id_partition.topic_id == stored.topic_id_partition.topic_id
+            manifest
+            for manifest in self._all
+            if manifest.metadata.topic_id_partition.topic_id == stored.topic_id_partition.topic_id
         ]
         return Manifest(metadata, parts, description_of(others))
 
-    async def _told_by_batches(
+    async def _from_batches(
         self, metadata: RemoteLogSegmentMetadata, *, has_aborted: bool
     ) -> RemoteLogSegmentMetadata:
-        """The metadata as the batches tell it. Raises DamagedPartError."""
+        """The metadata that the batches show. Raises DamagedPartError."""
         epochs: list[tuple[int, int]] = []
         last, youngest = metadata.start_offset - 1, -1
         aborts = False
@@ -314,7 +316,7 @@ def _part(content: bytes) -> Part:
 
 
 def _first_guess(stored: StoredSegment, log_size: int) -> RemoteLogSegmentMetadata:
-    """What the key alone tells; the batches tell the rest."""
+    """What the key alone holds; the rest is in the batches."""
     said = parse_object_key(stored.key(LOG_SUFFIX))
     assert said is not None, "it was listed by its key"
     return RemoteLogSegmentMetadata(

@@ -71,7 +71,7 @@ class StoredMetadata:
             if base > expected and unread is None:
                 if expected == 0:
                     raise incomplete(partition, base)
-                self.findings.append(_lost(path, expected, base))
+                self.findings.append(_lost_finding(path, expected, base))
                 expected = base
             for entry in _batches(self._files.read(path), path, expected):
                 if isinstance(entry, _Unread):
@@ -89,7 +89,7 @@ class StoredMetadata:
             self.findings.append(unread.note())
 
 
-def _lost(path: str, expected: int, base: int) -> Finding:
+def _lost_finding(path: str, expected: int, base: int) -> Finding:
     """The finding for a missing or truncated file before this one."""
     problem = "a file before it was removed or truncated; its records were not read"
     return Finding(path, problem, _ADVICE, offsets=(expected, base - 1))

@@ -36,7 +36,7 @@ class StoredSegment:
 
     @property
     def nbytes(self) -> int:
-        return sum(each.size for each in self.objects.values())
+        return sum(tier_object.size for tier_object in self.objects.values())
 
     def key(self, suffix: str) -> str:
         return f"{self.stem}.{suffix}"
@@ -55,15 +55,15 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
     """Group objects by segment."""
     segments: dict[str, StoredSegment] = {}
     foreign: list[TierObject] = []
-    for each in sorted(objects, key=lambda each: each.key):
-        parsed = parse_object_key(each.key)
-        if each.key == OWNER_KEY:
+    for tier_object in sorted(objects, key=lambda each: each.key):
+        parsed = parse_object_key(tier_object.key)
+        if tier_object.key == OWNER_KEY:
             continue
-        if parsed is None or each.key.count("/") != 1:
+        if parsed is None or tier_object.key.count("/") != 1:
             # A copy of a tier in a folder inside it is not part of the tier.
-            foreign.append(each)
+            foreign.append(tier_object)
             continue
-        stem = each.key.removesuffix(f".{parsed.suffix}")
+        stem = tier_object.key.removesuffix(f".{parsed.suffix}")
         segment = segments.get(stem)
         if segment is None:
             segment = segments[stem] = StoredSegment(
@@ -72,7 +72,7 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
                 parsed.start_offset,
                 parsed.segment_id,
             )
-        segment.objects[parsed.suffix] = each
+        segment.objects[parsed.suffix] = tier_object
     return Listing(segments, foreign)
 
 

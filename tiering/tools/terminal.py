@@ -82,13 +82,13 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        sentence = f"The output cannot be written: {error.strerror}."
-        raise OutputError(sentence) from error
+        message = f"The output cannot be written: {error.strerror}."
+        raise OutputError(message) from error
 
 
-def cannot_run(sentence: str) -> int:
+def cannot_run(message: str) -> int:
     """Print in one line why nothing was done; returns the exit code."""
-    print(f"tierlog: {sentence}", file=sys.stderr, flush=True)
+    print(f"tierlog: {message}", file=sys.stderr, flush=True)
     return CANNOT_RUN
 
 

@@ -50,7 +50,7 @@ async def check_survey(
     findings += unused_findings(survey)
     if remote_logs is not None:
         await _look_for_younger(tier, survey, remote_logs)
-        needed = {object_stem(each) for lineage in lineages for each in lineage.segments}
+        needed = {object_stem(segment) for lineage in lineages for segment in lineage.segments}
         gone = await _gone_since(tier, survey, remote_logs, needed)
         findings += metadata_findings(survey, remote_logs, needed - gone)
     return findings
@@ -151,7 +151,10 @@ def lineage_findings(lineage: TierLineage) -> list[Finding]:
         )
         for hole in lineage.holes
     ]
-    twins = {(offsets_of(each), each.segment_leader_epochs): each for each in lineage.segments}
+    twins = {
+        (offsets_of(segment), segment.segment_leader_epochs): segment
+        for segment in lineage.segments
+    }
     for each in lineage.left_out:
         twin = twins.get((offsets_of(each), each.segment_leader_epochs))
         problem = (
@@ -180,7 +183,9 @@ def unused_findings(survey: Survey) -> list[Finding]:
             advice = "check with `tierlog tier scrub` whether it can be removed"
             findings.append(Finding(stored.key(suffix), problem, advice, is_trouble=False))
     problem, advice = "it was not written by tierlog", "it is left alone: find out who put it there"
-    findings += [Finding(each.key, problem, advice, False) for each in survey.listing.foreign]
+    findings += [
+        Finding(tier_object.key, problem, advice, False) for tier_object in survey.listing.foreign
+    ]
     return findings
 
 

@@ -45,7 +45,7 @@ class ListedSegment:
             "segment_id": self.segment_id,
             "start_offset": self.start_offset,
             "end_offset": self.end_offset,
-            "leader_epochs": [list(each) for each in self.leader_epochs],
+            "leader_epochs": [list(leader_epoch) for leader_epoch in self.leader_epochs],
             "bytes": self.nbytes,
             "state": self.state,
             "key": self.key,
@@ -61,23 +61,23 @@ class ListedPartition:
 
     @property
     def start_offset(self) -> int:
-        return min(each.start_offset for each in self.segments)
+        return min(segment.start_offset for segment in self.segments)
 
     @property
     def end_offset(self) -> int | None:
         return max(
-            (each.end_offset for each in self.segments if each.end_offset is not None),
+            (segment.end_offset for segment in self.segments if segment.end_offset is not None),
             default=None,
         )
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.segments)
+        return sum(segment.nbytes for segment in self.segments)
 
     @property
     def states(self) -> str:
         """The number of segments in each state."""
-        counted = Counter(each.state for each in self.segments)
+        counted = Counter(segment.state for segment in self.segments)
         return ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
 
     def fields(self) -> dict[str, object]:
@@ -90,7 +90,7 @@ class ListedPartition:
             "start_offset": self.start_offset,
             "end_offset": self.end_offset,
             "bytes": self.nbytes,
-            "segments": [each.fields() for each in self.segments],
+            "segments": [segment.fields() for segment in self.segments],
         }
 
 
@@ -107,7 +107,7 @@ def list_contents(
         partitions.setdefault(partition, ListedPartition(partition)).segments.append(segment)
 
     for stored in survey.listing.segments.values():
-        add(stored.topic_id_partition, _stored(stored, survey, remote_logs))
+        add(stored.topic_id_partition, _listed_segment(stored, survey, remote_logs))
     for partition, remote in (remote_logs or {}).items():
         for metadata in remote.segments():
             if object_stem(metadata) not in survey.listing.segments:
@@ -120,7 +120,7 @@ def list_contents(
     return listed
 
 
-def _stored(
+def _listed_segment(
     stored: StoredSegment, survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> ListedSegment:
     manifest = survey.manifests.get(stored.stem)

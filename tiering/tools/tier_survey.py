@@ -5,7 +5,7 @@ what is kept of each. An unreadable manifest becomes a finding, and its segment 
 unreachable store is an error, never an empty tier.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -29,7 +29,7 @@ _RESTORE_BESIDE_LOG = (
     "the records are not lost, they are in the segment's log object: keep that one, and restore"
     " this one from a backup of the bucket; until then, reads that need it fail"
 )
-"""Of a transaction index, which no other object tells."""
+"""Of a transaction index, which no other object holds."""
 _REPAIR = (
     "the records are not lost, they are in the segment's log object: `tierlog tier repair` writes"
     " this one again; until then, reads that need it fail"
@@ -91,7 +91,7 @@ class IncompleteSegment(NamedTuple):
         """The manifest as if it did not name the missing parts."""
         parts = self.manifest.parts
         return self.manifest._replace(
-            parts={each: parts[each] for each in parts if each not in self.missing}
+            parts={part: parts[part] for part in parts if part not in self.missing}
         )
 
 
@@ -124,9 +124,13 @@ class Survey:
         }
         return Survey(
             Listing(segments, []),
-            {each: self.manifests[each] for each in segments if each in self.manifests},
-            [each for each in self.findings if each.key.rpartition(".")[0] in segments],
-            {each: self.incomplete[each] for each in segments if each in self.incomplete},
+            {segment: self.manifests[segment] for segment in segments if segment in self.manifests},
+            [finding for finding in self.findings if finding.key.rpartition(".")[0] in segments],
+            {
+                segment: self.incomplete[segment]
+                for segment in segments
+                if segment in self.incomplete
+            },
         )
 
 
@@ -164,7 +168,7 @@ async def survey_tier(
     A segment without a manifest is not a finding: it may be being uploaded right now.
     """
     survey = Survey(sort_out(await tier.list()))
-    whole = [each for each in survey.listing.segments.values() if each.has_manifest]
+    whole = [segment for segment in survey.listing.segments.values() if segment.has_manifest]
     done = 0
 
     async def look(segment: StoredSegment) -> None:
@@ -176,9 +180,36 @@ async def survey_tier(
     await in_parallel(whole, look, workers)
     # Restore the listing's order, as responses arrive in any order.
     survey.manifests = {
-        each.stem: survey.manifests[each.stem] for each in whole if each.stem in survey.manifests
+        segment.stem: survey.manifests[segment.stem]
+        for segment in whole
+        if segment.stem in survey.manifests
     }
     survey.findings.sort()
+    return survey
+
+
+async def survey_again(
+    tier: TierReader,
+    listing: Listing,
+    manifests: Mapping[str, Manifest],
+    is_wanted: Callable[[StoredSegment], bool],
+) -> Survey:
+    """The wanted segments that have a manifest, by a look that reads only the new ones.
+
+    `manifests` are those of the last look, by stem. Raises RemoteStorageError.
+    """
+    whole = {
+        each.stem: each
+        for each in listing.segments.values()
+        if each.has_manifest and is_wanted(each)
+    }
+    survey = Survey(listing)
+    survey.manifests = {stem: manifests[stem] for stem in whole if stem in manifests}
+
+    async def read(segment: StoredSegment) -> None:
+        await read_manifest(tier, segment, survey)
+
+    await in_parallel([whole[stem] for stem in whole if stem not in manifests], read, WORKERS)
     return survey
 
 

@@ -3,7 +3,7 @@
 A node's name and password are `username` and `password` in the `sasl.jaas.config` of the listener
 that it connects to, with that listener's own prefix. The mechanism is
 `sasl.mechanism.inter.broker.protocol` between brokers, and `sasl.mechanism.controller.protocol` to
-controllers. What cannot work refuses the start. No sentence holds a password.
+controllers. What cannot work refuses the start. No error message contains a password.
 """
 
 from collections.abc import Collection, Mapping
@@ -49,8 +49,8 @@ class Node(NamedTuple):
         return self.protocols.get(listener, "").startswith("SASL_")
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def read_node_logins(
@@ -75,14 +75,16 @@ def _read_logins(node: Node) -> dict[str, ClientMechanism]:
     if node.is_member and node.needs_login(first):
         mechanism = _mechanism(_TO_CONTROLLERS, first, node)
         if mechanism in SCRAM_BY_NAME and _controller_count(quorum) > 1:
-            raise _refuse(
+            raise _refusal(
                 f"{_TO_CONTROLLERS}={mechanism} cannot work with several controllers: they log in"
                 " to each other to elect one, and only an elected one has the users of SCRAM. Use"
                 " PLAIN, or SSL with ssl.client.auth=required."
             )
         logins[first] = _login(values, first, mechanism)
     brokers = listener_of_brokers(values)
-    if any(each.name == brokers for each in node.listeners.bound) and node.needs_login(brokers):
+    if any(endpoint.name == brokers for endpoint in node.listeners.bound) and node.needs_login(
+        brokers
+    ):
         mechanism = _mechanism(_BETWEEN_BROKERS, brokers, node, logs_in=node.is_member)
         if node.is_member:
             logins[brokers] = _login(values, brokers, mechanism)
@@ -105,7 +107,7 @@ def _read_metadata_login(
     stated = values.stated
     protocol = stated.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in ("PLAINTEXT", node.protocols[own.name]):
-        raise _refuse(
+        raise _refusal(
             f"{prefix}security.protocol={protocol}, but listener {own} speaks"
             f" {node.protocols[own.name]}: name a listener of that protocol in"
             " remote.log.metadata.manager.listener.name."
@@ -141,12 +143,12 @@ def _mechanism(name: str, listener: str, node: Node, *, logs_in: bool = True) ->
     usable = ", ".join(each for each in CLIENT_MECHANISMS if each in enabled)
     hint = f"set it to one of {usable}" if usable else f"none of {', '.join(enabled)} is for nodes"
     if mechanism not in enabled and name == _BETWEEN_BROKERS:
-        raise _refuse(
+        raise _refusal(
             f"{name} must be included in sasl.enabled.mechanisms when SASL is used for"
             f" inter-broker communication: it is {mechanism}; {hint}."
         )
     if mechanism not in enabled or (logs_in and mechanism not in CLIENT_MECHANISMS):
-        raise _refuse(
+        raise _refusal(
             f"{name} is {mechanism}, with which no node here logs in to listener {listener}:"
             f" {hint}."
         )
@@ -162,15 +164,15 @@ def _of_entry(name: str, entry: JaasEntry | None, mechanism: str) -> ClientMecha
     """`name` is that of the property with the entry."""
     module = LoginModule.SCRAM if mechanism in SCRAM_BY_NAME else LoginModule.PLAIN
     if entry is not None and entry.module is not module:
-        raise _refuse(f"{name} names {entry.module.value}, not {module.value}.")
+        raise _refusal(f"{name} names {entry.module.value}, not {module.value}.")
     options: Mapping[str, Secret] = {} if entry is None else entry.options
     user, password = options.get("username"), options.get("password")
     if user is None or password is None or not user.reveal() or not password.reveal():
-        raise _refuse(
+        raise _refusal(
             f"{name} has to hold username and password, with which this node logs in to the"
             f" others, such as {module.value} required username=... password=...;"
         )
     try:
         return client_mechanism(mechanism, user.reveal(), password)
     except KafkaError as error:
-        raise _refuse(f"{name} cannot be used: {error.message}") from None
+        raise _refusal(f"{name} cannot be used: {error.message}") from None

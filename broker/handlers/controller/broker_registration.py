@@ -28,13 +28,15 @@ async def handle(
         # Of two listeners of one name the last counts.
         endpoints=list(
             {
-                each.name: Endpoint(each.name, each.host, each.port, each.security_protocol)
-                for each in request.listeners
+                listener.name: Endpoint(
+                    listener.name, listener.host, listener.port, listener.security_protocol
+                )
+                for listener in request.listeners
             }.values()
         ),
         features={
-            each.name: (each.min_supported_version, each.max_supported_version)
-            for each in request.features
+            feature.name: (feature.min_supported_version, feature.max_supported_version)
+            for feature in request.features
         },
         directories=request.log_dirs,
         rack=request.rack,

@@ -19,12 +19,12 @@ async def handle(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         endpoints=[
-            Endpoint(each.name, each.host, each.port, each.security_protocol)
-            for each in request.listeners
+            Endpoint(listener.name, listener.host, listener.port, listener.security_protocol)
+            for listener in request.listeners
         ],
         features={
-            each.name: (each.min_supported_version, each.max_supported_version)
-            for each in request.features
+            feature.name: (feature.min_supported_version, feature.max_supported_version)
+            for feature in request.features
         },
         zk_migration_ready=request.zk_migration_ready,
     )

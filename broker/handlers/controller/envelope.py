@@ -76,7 +76,7 @@ async def handle(
         forwarded = _unwrap(node, context, request)
         if not node.controller.is_active:
             return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-        response = await _charged(node, forwarded)
+        response = await _charge(node, forwarded)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     if _is_not_controller(response):
@@ -89,7 +89,7 @@ async def handle(
 
 
 def _unwrap(node: NodeContext, context: RequestContext, envelope: EnvelopeRequest) -> _Forwarded:
-    """The request in an envelope. Raises KafkaError as the top of this file tells."""
+    """The request in an envelope. Raises KafkaError, see the top of this file."""
     principal = decode_principal(envelope.request_principal)
     host = decode_address(envelope.client_host_address)
     view = memoryview(envelope.request_data)
@@ -124,7 +124,7 @@ def _unreadable() -> KafkaError:
     return KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Failed to parse the request in the envelope")
 
 
-async def _charged(node: NodeContext, forwarded: _Forwarded) -> Message:
+async def _charge(node: NodeContext, forwarded: _Forwarded) -> Message:
     """The response, with the time for which the client's broker should throttle the client."""
     context = forwarded.context
     charge = None if context.charge_forwarded is None else context.charge_forwarded(context)
@@ -144,14 +144,14 @@ async def _execute(node: NodeContext, forwarded: _Forwarded) -> Message:
     package = __package__ if forwarded.api.listeners == CONTROLLER_ONLY else _HANDLERS
     context = forwarded.context
     handle = import_module(f".{name}", package).handle
-    if node.tells_clients_apart:
-        from ...request.recorded_acts import recorded
+    if node.identifies_clients:
+        from ...request.recorded_acts import with_audit
 
-        handle = recorded(forwarded.api.key, handle)
+        handle = with_audit(forwarded.api.key, handle)
     if node.authorizer is not None:
-        from ....security.api_checks import guarded
+        from ....security.api_checks import with_check
 
-        handle = guarded(forwarded.api.key, context.listener_kind, handle)
+        handle = with_check(forwarded.api.key, context.listener_kind, handle)
     result = handle(node, context, forwarded.request)
     if isinstance(result, Generator):
         result = await _in_slices(cast("Generator[None, None, object]", result))

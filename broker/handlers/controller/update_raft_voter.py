@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (key 82), version 0: a voter tells the leader its endpoints (KIP-853)."""
+"""UpdateRaftVoter (key 82), version 0: a voter sends the leader its endpoints (KIP-853)."""
 
 from ....clients.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from ....clients.protocol.schema import Message

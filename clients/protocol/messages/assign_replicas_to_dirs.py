@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (key 73): a broker tells in which directories its replicas are (KIP-858).
+"""AssignReplicasToDirs (key 73): a broker reports the directories of its replicas (KIP-858).
 
 The only version is 0, which is flexible.
 """

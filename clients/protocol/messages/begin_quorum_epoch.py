@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (key 53): a new leader of the metadata quorum tells the voters (KIP-595).
+"""BeginQuorumEpoch (key 53): a new quorum leader announces itself to the voters (KIP-595).
 
 Versions: 1 flexible, directory ids and the leader's addresses (KIP-853).
 """

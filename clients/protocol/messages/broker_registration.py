@@ -1,4 +1,4 @@
-"""BrokerRegistration (key 62): a broker that starts tells the controller what it is (KIP-631).
+"""BrokerRegistration (key 62): a starting broker registers with the controller (KIP-631).
 
 Versions: 1 a flag of migrations from ZooKeeper; 2 log directories (KIP-858); 3 the broker epoch
 before a clean stop (KIP-966); 4 features whose lowest version is 0 (KAFKA-17011).

@@ -1,4 +1,4 @@
-"""ControllerRegistration (key 70): a controller tells the active one what it is (KIP-919).
+"""ControllerRegistration (key 70): a controller registers with the active one (KIP-919).
 
 The only version is 0, which is flexible.
 """

@@ -4,6 +4,7 @@ Versions: 1 flexible.
 """
 
 from ..schema import Message, Struct, field, float64, int8, int16, int32
+from .alter_client_quotas import EntityData
 
 
 class ComponentData(Struct):
@@ -19,13 +20,6 @@ class DescribeClientQuotasRequest(Message, key=48, versions="0-1", flexible="1+"
 
     components: list[ComponentData] = field("0+")
     strict: bool = field("0+")
-
-
-class EntityData(Struct):
-    """One part of an entity; without a name, the default of its type."""
-
-    entity_type: str = field("0+")
-    entity_name: str | None = field("0+", nullable="0+")
 
 
 class ValueData(Struct):

@@ -4,15 +4,11 @@ Versions: 1 directory ids and the leader's address (KIP-853).
 """
 
 from ..schema import Message, Records, Struct, field, int16, int32, int64
-from .fetch_snapshot_request import FetchSnapshotRequest as FetchSnapshotRequest
+from .fetch_snapshot_request import (
+    FetchSnapshotRequest as FetchSnapshotRequest,
+    SnapshotId as SnapshotId,
+)
 from .raft_endpoints import NodeEndpoint
-
-
-class SnapshotId(Struct):
-    """A snapshot: the offset behind its last record, and that record's epoch."""
-
-    end_offset: int64 = field("0+")
-    epoch: int32 = field("0+")
 
 
 class LeaderIdAndEpoch(Struct):

@@ -3,7 +3,8 @@
 Versions: 1 flexible.
 """
 
-from ..schema import Message, Struct, field, int8, int16, int32
+from ..schema import Message, Struct, field, int8, int32
+from .alter_configs import AlterConfigsResourceResponse
 
 
 class AlterableConfig(Struct):
@@ -27,15 +28,6 @@ class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="
 
     resources: list[AlterConfigsResource] = field("0+")
     validate_only: bool = field("0+")
-
-
-class AlterConfigsResourceResponse(Struct):
-    """The result for one resource."""
-
-    error_code: int16 = field("0+")
-    error_message: str | None = field("0+", nullable="0+")
-    resource_type: int8 = field("0+")
-    resource_name: str = field("0+")
 
 
 class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):

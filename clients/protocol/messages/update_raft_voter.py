@@ -1,19 +1,12 @@
-"""UpdateRaftVoter (key 82): a voter tells the leader its addresses and versions (KIP-853).
+"""UpdateRaftVoter (key 82): a voter sends the leader its addresses and versions (KIP-853).
 
 The only version is 0, which is flexible.
 """
 
 from ...kafka_uuid import Uuid
-from ..schema import Message, Struct, field, int16, int32, uint16
+from ..schema import Message, Struct, field, int16, int32
+from .add_raft_voter import Listener as Listener
 from .quorum_records import KRaftVersionFeature
-
-
-class Listener(Struct):
-    """An address of the voter."""
-
-    name: str = field("0+")
-    host: str = field("0+")
-    port: uint16 = field("0+")
 
 
 class UpdateRaftVoterRequest(Message, key=82, versions="0", flexible="0+"):

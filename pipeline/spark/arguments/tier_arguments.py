@@ -72,5 +72,5 @@ def _text(file: str) -> str:
         raise _bad(f"The file {file} is not UTF-8 text.") from error
 
 
-def _bad(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _bad(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -62,5 +62,5 @@ def _tasks_of(context: "SparkContext", group: str) -> tuple[int, int]:
             # Job id, stage ids and status; PySpark does not type the tuple.
             _, stage_ids, _ = cast("tuple[int, list[int], str]", job)
             stages.update(stage_ids)
-    infos = [info for each in sorted(stages) if (info := tracker.getStageInfo(each)) is not None]
-    return sum(each.numCompletedTasks for each in infos), sum(each.numTasks for each in infos)
+    infos = [info for stage in sorted(stages) if (info := tracker.getStageInfo(stage)) is not None]
+    return sum(stage.numCompletedTasks for stage in infos), sum(stage.numTasks for stage in infos)

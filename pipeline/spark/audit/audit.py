@@ -24,7 +24,7 @@ from ....tiering.tools.tier_check import check_survey
 from ....tiering.tools.tier_survey import Finding, Survey
 from ..arguments.job_arguments import Jobs
 from ..arguments.tier_arguments import stated_tier
-from ..jobs.segment_tasks import SegmentJob, TierSize, size_of, surveyed
+from ..jobs.segment_tasks import SegmentJob, TierSize, size_of, survey_of
 from ..page.report_arguments import add_report_arguments, check_place, save_page
 from .audit_report import AuditReport, json_lines, table_lines
 from .segment_verdict import SegmentVerdict, audit_segment
@@ -82,17 +82,17 @@ def run(options: Namespace) -> int:
     manifests = list(looked.survey.manifests.values())
     size = size_of(manifests)
     if options.dry_run:
-        _tell_plan(looked.survey, size, output)
+        _print_plan(looked.survey, size, output)
         return SOUND
     verdicts = _read_all(location, looked.survey, options, output)
     report = AuditReport(
         str(location),
         sorted(verdicts, key=lambda each: (*each.partition[1:], each.first_offset)),
         [*looked.findings, *sorted(f for verdict in verdicts for f in verdict.findings)],
-        sorted({each.topic_id_partition for each in looked.survey.listing.segments.values()}),
+        sorted({segment.topic_id_partition for segment in looked.survey.listing.segments.values()}),
         metadata_was_read=options.bootstrap is not None,
     )
-    _tell(report, output)
+    _print_report(report, output)
     if options.html is not None:
         from .audit_page import audit_page
 
@@ -106,13 +106,17 @@ async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Loo
         # Checked first, because listing the tier may take long.
         await ensure_answers(options.bootstrap, SystemEnvironment())
     async with opened_tier(location) as tier:
-        survey = await surveyed(tier, str(location), options.topic, output)
+        survey = await survey_of(tier, str(location), options.topic, output)
         logs: Mapping[TopicIdPartition, RemoteLog] | None = None
         if options.bootstrap is not None:
             # Read after the listing: else a segment copied in between would look like an orphan.
             logs = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
             if options.topic:
-                logs = {each: logs[each] for each in logs if each.topic in options.topic}
+                logs = {
+                    partition: logs[partition]
+                    for partition in logs
+                    if partition.topic in options.topic
+                }
         return _Looked(survey, await check_survey(tier, survey, logs))
 
 
@@ -128,8 +132,8 @@ def _read_all(
     return job.run(spark, list(survey.manifests.values()), output)
 
 
-def _tell_plan(survey: Survey, size: TierSize, output: Output) -> None:
-    partitions = len({each.topic_id_partition for each in survey.listing.segments.values()})
+def _print_plan(survey: Survey, size: TierSize, output: Output) -> None:
+    partitions = len({segment.topic_id_partition for segment in survey.listing.segments.values()})
     output.line(
         f"would read {counted(size.segments, 'segment')} of {counted(partitions, 'partition')}, "
         f"{human_bytes(size.nbytes)}: only the listing and the manifests were read"
@@ -144,7 +148,7 @@ def _tell_plan(survey: Survey, size: TierSize, output: Output) -> None:
     )
 
 
-def _tell(report: AuditReport, output: Output) -> None:
+def _print_report(report: AuditReport, output: Output) -> None:
     for line in table_lines(report):
         output.line(line)
     for finding in report.findings:

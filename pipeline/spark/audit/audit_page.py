@@ -61,8 +61,8 @@ def strips(report: AuditReport) -> list[Strip]:
         if finding.is_trouble and finding.offsets:
             troubles.setdefault(folder_of(finding), []).append(finding)
     sound: dict[TopicIdPartition, list[tuple[int, int]]] = {}
-    for each in report.verdicts:
-        sound.setdefault(each.partition, []).append((each.first_offset, each.last_offset))
+    for verdict in report.verdicts:
+        sound.setdefault(verdict.partition, []).append((verdict.first_offset, verdict.last_offset))
     coverage: list[Strip] = []
     for partition in report.partitions:
         bad = [
@@ -104,15 +104,22 @@ def _coverage(report: AuditReport) -> Section:
 def _draw(axes: Axes, row: int, strip: Strip) -> None:
     scale = 100 / (strip.last - strip.first + 1)
 
-    def placed(stretches: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    def intervals(stretches: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
         return [
             ((first - strip.first) * scale, (last - first + 1) * scale) for first, last in stretches
         ]
 
     place = (row - 0.36, 0.72)
-    axes.broken_barh(placed(strip.sound), place, facecolor=BLUE, edgecolor="white", linewidth=0.5)
     axes.broken_barh(
-        placed(strip.bad), place, facecolor="#fbe0cf", edgecolor=ORANGE, hatch="////", linewidth=0.8
+        intervals(strip.sound), place, facecolor=BLUE, edgecolor="white", linewidth=0.5
+    )
+    axes.broken_barh(
+        intervals(strip.bad),
+        place,
+        facecolor="#fbe0cf",
+        edgecolor=ORANGE,
+        hatch="////",
+        linewidth=0.8,
     )
     axes.text(101, row, f"{strip.first:,} – {strip.last:,}", va="center", fontsize=8, color=GREY)
 
@@ -126,10 +133,10 @@ def _sizes(report: AuditReport) -> Section:
     with Canvas(10, 0.9 + 0.32 * len(shown), columns=2) as canvas:
         bytes_axes, record_axes = canvas.axes[0]
         rows = list(range(len(shown)))
-        _bars(bytes_axes, [each.nbytes / 2**20 for each in shown])
+        _bars(bytes_axes, [topic.nbytes / 2**20 for topic in shown])
         bytes_axes.set_xlabel("size (MiB)")
-        bytes_axes.set_yticks(rows, [each.topic for each in shown])
-        _bars(record_axes, [float(each.totals.records) for each in shown])
+        bytes_axes.set_yticks(rows, [topic.topic for topic in shown])
+        _bars(record_axes, [float(topic.totals.records) for topic in shown])
         record_axes.set_xlabel("records")
         record_axes.set_yticks(rows, [""] * len(shown))
         return Section("Sizes", says, canvas.svg())
@@ -145,7 +152,7 @@ def _bars(axes: Axes, values: Sequence[float]) -> None:
 
 
 def _segment_sizes(report: AuditReport) -> Section:
-    sizes = [each.nbytes for each in report.verdicts]
+    sizes = [verdict.nbytes for verdict in report.verdicts]
     counts = [sum(low <= size < 2 * low for size in sizes) for low in _SIZE_STEPS]
     counts[0] += sum(size < _SIZE_STEPS[0] for size in sizes)
     filled = [index for index, count in enumerate(counts) if count]
@@ -157,10 +164,10 @@ def _segment_sizes(report: AuditReport) -> Section:
     with Canvas(10, 2.6) as canvas:
         axes = canvas.axes[0][0]
         axes.bar(
-            [float(each) for each in steps], [counts[each] for each in steps], color=BLUE, width=0.8
+            [float(step) for step in steps], [counts[step] for step in steps], color=BLUE, width=0.8
         )
         axes.set_xticks(
-            [float(each) for each in steps], [human_bytes(_SIZE_STEPS[each]) for each in steps]
+            [float(step) for step in steps], [human_bytes(_SIZE_STEPS[step]) for step in steps]
         )
         axes.set_xlabel("segment size (from the label up to twice that)")
         axes.set_ylabel("segments")

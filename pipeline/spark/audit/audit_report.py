@@ -66,7 +66,7 @@ class AuditReport:
 
     @property
     def troubles(self) -> int:
-        return sum(each.is_trouble for each in self.findings)
+        return sum(finding.is_trouble for finding in self.findings)
 
     @property
     def notes(self) -> int:
@@ -74,7 +74,7 @@ class AuditReport:
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.verdicts)
+        return sum(verdict.nbytes for verdict in self.verdicts)
 
     @property
     def totals(self) -> Totals:
@@ -109,16 +109,16 @@ class AuditReport:
         self, topic: str, topic_id: str, partitions: Sequence[TopicIdPartition]
     ) -> TopicAudit:
         own = set(partitions)
-        verdicts = [each for each in self.verdicts if each.partition in own]
-        folders = {partition_prefix(each) for each in own}
-        findings = [each for each in self.findings if folder_of(each) in folders]
-        troubles = sum(each.is_trouble for each in findings)
+        verdicts = [verdict for verdict in self.verdicts if verdict.partition in own]
+        folders = {partition_prefix(partition) for partition in own}
+        findings = [finding for finding in self.findings if folder_of(finding) in folders]
+        troubles = sum(finding.is_trouble for finding in findings)
         return TopicAudit(
             topic,
             topic_id,
             len(own),
             len(verdicts),
-            sum(each.nbytes for each in verdicts),
+            sum(verdict.nbytes for verdict in verdicts),
             _sum(verdicts),
             troubles,
             len(findings) - troubles,
@@ -133,8 +133,8 @@ def folder_of(finding: Finding) -> str:
 
 def _sum(verdicts: Sequence[SegmentVerdict]) -> Totals:
     totals = Totals()
-    for each in verdicts:
-        totals = totals.plus(each.totals)
+    for verdict in verdicts:
+        totals = totals.plus(verdict.totals)
     return totals
 
 
@@ -189,20 +189,20 @@ HEAD = [
 def topic_rows(report: AuditReport) -> list[list[str]]:
     """A row for each topic, under HEAD. Topics with the same name also show their ids."""
     topics = report.topics()
-    names = [each.topic for each in topics]
+    names = [topic.topic for topic in topics]
     return [
         [
-            each.topic if names.count(each.topic) == 1 else f"{each.topic} ({each.topic_id})",
-            str(each.partitions),
-            f"{each.segments:,}",
-            f"{each.totals.records:,}",
-            human_bytes(each.nbytes),
-            time_text(each.totals.first_ms),
-            time_text(each.totals.last_ms),
-            str(each.troubles),
-            str(each.notes),
+            topic.topic if names.count(topic.topic) == 1 else f"{topic.topic} ({topic.topic_id})",
+            str(topic.partitions),
+            f"{topic.segments:,}",
+            f"{topic.totals.records:,}",
+            human_bytes(topic.nbytes),
+            time_text(topic.totals.first_ms),
+            time_text(topic.totals.last_ms),
+            str(topic.troubles),
+            str(topic.notes),
         ]
-        for each in topics
+        for topic in topics
     ]
 
 

@@ -54,7 +54,7 @@ class SegmentVerdict(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        return not any(each.is_trouble for each in self.findings)
+        return not any(finding.is_trouble for finding in self.findings)
 
 
 async def audit_segment(tier: TierReader, manifest: Manifest) -> SegmentVerdict:

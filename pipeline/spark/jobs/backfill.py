@@ -71,7 +71,7 @@ class TableSource:
             raise TopicWriterError(f"{name} has no column {min(missing)!r}.")
         self._topics = topics
         self.topic_ids: TopicIds = {}
-        """Rows do not tell which topic of a name they are of."""
+        """Rows do not hold the id of their topic."""
 
     def ranges(self) -> Ranges:
         from pyspark.sql.functions import col, max as highest, min as lowest
@@ -91,9 +91,11 @@ class TableSource:
         from pyspark.sql.functions import col, lit
 
         condition = lit(False)
-        for (topic, partition), each in ranges.items():
+        for (topic, partition), offset_range in ranges.items():
             own = (col("topic") == topic) & (col("partition") == partition)
-            condition = condition | (own & col("offset").between(each.first, each.end - 1))
+            condition = condition | (
+                own & col("offset").between(offset_range.first, offset_range.end - 1)
+            )
         return self._table.where(condition)
 
 

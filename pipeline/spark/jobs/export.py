@@ -149,9 +149,9 @@ class Export:
         missing = missing_ranges(
             ranges, state or NOTHING, self._goal.name, accept_loss=settings.accept_loss
         )
-        self._tell(missing, state)
+        self._print_missing(missing, state)
         if settings.dry_run:
-            self._tell_dry_run(missing, settings, has_table=state is not None)
+            self._print_dry_run(missing, settings, has_table=state is not None)
             return
         if state is None:
             self._goal.create()
@@ -170,7 +170,7 @@ class Export:
     def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
         total, brought = records_in(missing), 0
         for step in steps(missing, settings.records_per_commit):
-            ends = {partition: each.end for partition, each in step.items()}
+            ends = {partition: offset_range.end for partition, offset_range in step.items()}
             after = state.after(ends, self._source.topic_ids)
             rows = with_date(
                 self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
@@ -186,13 +186,13 @@ class Export:
             self._output.line(f"commit {after.sequence}: {share}")
             state = after
 
-    def _tell(self, missing: Ranges, state: Exported | None) -> None:
+    def _print_missing(self, missing: Ranges, state: Exported | None) -> None:
         what = "does not exist yet" if state is None else f"is at commit {state.sequence}"
         self._output.line(f"{self._goal.name} {what}")
         for line in listed(missing) or [f"it holds all that {self._source} has"]:
             self._output.line(line)
 
-    def _tell_dry_run(self, missing: Ranges, settings: ExportSettings, *, has_table: bool) -> None:
+    def _print_dry_run(self, missing: Ranges, settings: ExportSettings, *, has_table: bool) -> None:
         commits = sum(1 for _ in steps(missing, settings.records_per_commit))
         self._output.line(
             f"dry run: {counted(records_in(missing), 'offset')} would be exported in"

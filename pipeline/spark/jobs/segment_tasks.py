@@ -5,7 +5,7 @@ other objects, on any executor, and return a verdict or sums for their segments,
 task opens the tier itself.
 
 Spark would wrap a store error of a task in the stack traces of two languages. So the task returns
-the error's message as a value, and the driver raises it as one sentence.
+the error's message as a value, and the driver raises it as one message.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _Outcome(Generic[T]):
 
     results: Sequence[T] = ()
     failure: Failure | None = None
-    sentence: str = ""
+    message: str = ""
 
 
 class TierSize(NamedTuple):
@@ -67,7 +67,7 @@ def size_of(manifests: Sequence[Manifest]) -> TierSize:
     return TierSize(len(manifests), sum(map(_nbytes, manifests)))
 
 
-async def surveyed(tier: TierReader, where: str, topics: Sequence[str], output: Output) -> Survey:
+async def survey_of(tier: TierReader, where: str, topics: Sequence[str], output: Output) -> Survey:
     """The survey of a tier, only for these topics; for all if none are given.
 
     Raises:
@@ -82,7 +82,7 @@ async def surveyed(tier: TierReader, where: str, topics: Sequence[str], output: 
 
 def check_topics(listing: Listing, where: str, topics: Sequence[str]) -> None:
     """Raise KafkaError(UNKNOWN_TOPIC_OR_PARTITION) if there is no tier or no such topic."""
-    names = {each.topic_id_partition.topic for each in listing.segments.values()}
+    names = {segment.topic_id_partition.topic for segment in listing.segments.values()}
     if not names:
         raise _unknown(f"There is no tier at {where}: no segment of any topic is there.")
     for topic in topics:
@@ -134,17 +134,17 @@ class SegmentJob(Generic[T]):
             outcomes = context.parallelize(tasks, len(tasks)).map(act)
             if fold is None:
                 return outcomes.collect()
-            return [outcomes.treeReduce(partial(_folded, fold))]
+            return [outcomes.treeReduce(partial(_fold, fold))]
 
         results: list[T] = []
         for outcome in run_watched(spark, output, self.title, action):
             if outcome.failure is not None:
-                raise RemoteStorageError(outcome.sentence, outcome.failure)
+                raise RemoteStorageError(outcome.message, outcome.failure)
             results.extend(outcome.results)
         return results
 
 
-def _folded(
+def _fold(
     fold: Callable[[Sequence[T]], Sequence[T]], one: _Outcome[T], other: _Outcome[T]
 ) -> _Outcome[T]:
     """Combine the outcomes of two tasks."""
@@ -177,14 +177,14 @@ def _work_through(
     try:
         return _Outcome(asyncio.run(story()))
     except RemoteStorageError as error:
-        return _Outcome(failure=error.failure, sentence=str(error))
+        return _Outcome(failure=error.failure, message=str(error))
     except (ScanError, KafkaError) as error:
-        return _Outcome(failure=Failure.BROKEN, sentence=f"{location}: {error}")
+        return _Outcome(failure=Failure.BROKEN, message=f"{location}: {error}")
 
 
 def _nbytes(manifest: Manifest) -> int:
     return sum(part.size for part in manifest.parts.values())
 
 
-def _unknown(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
+def _unknown(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)

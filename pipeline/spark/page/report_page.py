@@ -74,7 +74,7 @@ class Page:
     def html(self) -> str:
         """The file's contents."""
         kind = "verdict" if self.is_good else "verdict bad"
-        sections = "\n".join(each.html() for each in self.sections)
+        sections = "\n".join(section.html() for section in self.sections)
         return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -101,13 +101,13 @@ def findings_section(findings: Sequence[Finding]) -> Section:
         says = f"The first {_FINDINGS_AT_MOST:,} of {len(ordered):,}; --json has them all. {says}"
     rows = [
         [
-            "needs attention" if each.is_trouble else "note",
-            each.key,
-            f"{each.offsets[0]} to {each.offsets[-1]}" if each.offsets else "–",
-            each.problem,
-            each.advice,
+            "needs attention" if finding.is_trouble else "note",
+            finding.key,
+            f"{finding.offsets[0]} to {finding.offsets[-1]}" if finding.offsets else "–",
+            finding.problem,
+            finding.advice,
         ]
-        for each in ordered[:_FINDINGS_AT_MOST]
+        for finding in ordered[:_FINDINGS_AT_MOST]
     ]
     return Section("Findings", says, None, ["", "object", "offsets", "problem", "what to do"], rows)
 

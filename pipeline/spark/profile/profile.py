@@ -24,7 +24,7 @@ from ..jobs.segment_tasks import SegmentJob, check_topics, size_of
 from ..page.report_arguments import add_report_arguments, check_place, save_page
 from .profile_report import ProfileReport, json_lines, text_lines
 from .retention_forecast import USUAL_TIMES, Setting, forecasts, size_setting, time_setting
-from .topic_profile import TopicProfile, merged, profile_segment
+from .topic_profile import TopicProfile, merge_by_topic, profile_segment
 
 if TYPE_CHECKING:
     from ....tiering.store.manifest import Manifest
@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
         for segment in lineage.segments
     ]
     if options.dry_run:
-        _tell_plan(manifests, len(view.lineages), output)
+        _print_plan(manifests, len(view.lineages), output)
         return SOUND
     now_ms = SystemEnvironment().wall_clock_ms()
     report = ProfileReport(
@@ -115,8 +115,8 @@ async def _look(location: RemoteUrl, topics: Sequence[str]) -> TierView:
         listing = sort_out(await tier.list())
         check_topics(listing, str(location), topics)
         # A topic without a complete segment has nothing to profile.
-        stored = [each for each in listing.segments.values() if each.has_manifest]
-        names = sorted({each.topic_id_partition.topic for each in stored})
+        stored = [segment for segment in listing.segments.values() if segment.has_manifest]
+        names = sorted({segment.topic_id_partition.topic for segment in stored})
         return await TierLineages(tier, str(location), tuple(topics or names)).look()
 
 
@@ -128,11 +128,11 @@ def _read_all(
     spark = spark_session(
         "tierlog profile", master=options.master, jars=(), settings=dict(options.conf)
     )
-    job = SegmentJob(location, profile_segment, "reading segments", merged)
+    job = SegmentJob(location, profile_segment, "reading segments", merge_by_topic)
     return job.run(spark, manifests, output)
 
 
-def _tell_plan(manifests: "Sequence[Manifest]", partitions: int, output: Output) -> None:
+def _print_plan(manifests: "Sequence[Manifest]", partitions: int, output: Output) -> None:
     size = size_of(manifests)
     segments = counted(size.segments, "segment")
     output.line(

@@ -31,9 +31,11 @@ def profile_page(report: ProfileReport, made_ms: int) -> str:
         sections += [_sizes(report), _rates(report), _record_sizes(report), _codecs(report)]
         sections.append(_keys(report))
     sections.append(_retention(report))
-    records = sum(each.records for each in report.topics)
-    topics = len({each.topic for each in report.forecasts})
-    nbytes = sum(each.nbytes for each in {each.topic: each for each in report.forecasts}.values())
+    records = sum(topic.records for topic in report.topics)
+    topics = len({forecast.topic for forecast in report.forecasts})
+    nbytes = sum(
+        each.nbytes for each in {forecast.topic: forecast for forecast in report.forecasts}.values()
+    )
     said = f"{counted(topics, 'topic')}, {nbytes / _BYTE**3:,.2f} GiB in the tier"
     if report.topics:
         said += f", {counted(records, 'record')}"
@@ -84,7 +86,7 @@ def _sizes(report: ProfileReport) -> Section:
         _rows(bars, [each.topic for each in shown])
         bars.legend(loc="lower right")
         for row, topic in zip(rows, shown, strict=True):
-            sizes = [each.nbytes / _BYTE**2 for each in topic.partitions.values()]
+            sizes = [partition.nbytes / _BYTE**2 for partition in topic.partitions.values()]
             dots.plot(sizes, [row] * len(sizes), linestyle="", marker="o", alpha=0.6, color=BLUE)
         dots.set_xlabel("size of each partition (MiB)")
         dots.set_xlim(
@@ -109,12 +111,12 @@ def _rates(report: ProfileReport) -> Section:
             rates = topic.rates.rates()
             # A step ends where the next one begins, so add one after the last.
             rates.append((rates[-1][0] + topic.rates.width_ms, *rates[-1][1:]))
-            times = [_time(each[0]) for each in rates]
+            times = [_time(rate[0]) for rate in rates]
             style = {"color": PALETTE[number], "linestyle": DASHES[number % len(DASHES)]}
             records.step(
-                times, [each[1] for each in rates], where="post", label=topic.topic, **style
+                times, [rate[1] for rate in rates], where="post", label=topic.topic, **style
             )
-            nbytes.step(times, [each[2] / _BYTE for each in rates], where="post", **style)
+            nbytes.step(times, [rate[2] / _BYTE for rate in rates], where="post", **style)
         records.set_ylabel("records/s")
         nbytes.set_ylabel("KiB/s")
         nbytes.set_xlabel("time of the records (UTC)")
@@ -143,8 +145,8 @@ def _record_sizes(report: ProfileReport) -> Section:
         for number, topic in enumerate(shown):
             total = max(sum(topic.sizes.counts.values()), 1)
             axes.plot(
-                [float(each) for each in steps],
-                [100 * topic.sizes.counts.get(each, 0) / total for each in steps],
+                [float(step) for step in steps],
+                [100 * topic.sizes.counts.get(step, 0) / total for step in steps],
                 color=PALETTE[number],
                 linestyle=DASHES[number % len(DASHES)],
                 marker="os^Dv<>"[number],
@@ -222,7 +224,7 @@ def _keys(report: ProfileReport) -> Section:
         axes.set_xscale("log")
         longest = max(len(each.keys.counts) for each in keyed[:_LINES_AT_MOST])
         ticks = [each for each in (1, 3, 10, 30, 100, 300, 1000) if each <= max(longest, 10)]
-        axes.set_xticks([float(each) for each in ticks], [f"{each:,}" for each in ticks])
+        axes.set_xticks([float(tick) for tick in ticks], [f"{tick:,}" for tick in ticks])
         axes.set_ylim(0, 104)
         axes.set_xlabel("number of most frequent keys")
         axes.set_ylabel("their share of the records (%)")
@@ -241,7 +243,7 @@ def _retention(report: ProfileReport) -> Section:
     shown = [each for each in _by_topic(report.forecasts) if len(each) > 1][:_LINES_AT_MOST]
     svg = None
     if shown:
-        names = [each.setting.name.removeprefix("retention.") for each in shown[0]]
+        names = [forecast.setting.name.removeprefix("retention.") for forecast in shown[0]]
         with Canvas(10, 3.2) as canvas:
             axes = canvas.axes[0][0]
             steps = [float(each) for each in range(len(names))]
@@ -266,6 +268,6 @@ def _retention(report: ProfileReport) -> Section:
 
 def _by_topic(forecasts: Sequence[Forecast]) -> list[list[Forecast]]:
     topics: dict[str, list[Forecast]] = {}
-    for each in forecasts:
-        topics.setdefault(each.topic, []).append(each)
+    for forecast in forecasts:
+        topics.setdefault(forecast.topic, []).append(forecast)
     return sorted(topics.values(), key=lambda each: -each[0].nbytes)

@@ -52,24 +52,24 @@ def topic_table(report: ProfileReport) -> Rows:
         head,
         [
             [
-                each.topic,
-                f"{len(each.partitions):,}",
-                f"{each.segments:,}",
-                f"{each.records:,}",
-                human_bytes(each.nbytes),
-                f"{each.payload / each.records:,.0f}" if each.records else "–",
-                f"{each.whole.ratio:.2f}×",
-                f"{each.tombstones:,}",
-                f"{largest_partition(each):.1f}× the mean",
+                topic.topic,
+                f"{len(topic.partitions):,}",
+                f"{topic.segments:,}",
+                f"{topic.records:,}",
+                human_bytes(topic.nbytes),
+                f"{topic.payload / topic.records:,.0f}" if topic.records else "–",
+                f"{topic.whole.ratio:.2f}×",
+                f"{topic.tombstones:,}",
+                f"{largest_partition(topic):.1f}× the mean",
             ]
-            for each in report.topics
+            for topic in report.topics
         ],
     )
 
 
 def largest_partition(profile: TopicProfile) -> float:
     """The ratio of the largest partition's size to the mean."""
-    sizes = [each.nbytes for each in profile.partitions.values()]
+    sizes = [partition.nbytes for partition in profile.partitions.values()]
     return max(sizes) * len(sizes) / sum(sizes) if sum(sizes) else 1.0
 
 
@@ -144,14 +144,14 @@ def forecast_table(report: ProfileReport) -> Rows:
         ["topic", "setting", "has", "would free", "segments", "would keep"],
         [
             [
-                each.topic,
-                each.setting.name,
-                human_bytes(each.nbytes),
-                human_bytes(each.freed),
-                f"{each.segments:,}",
-                f"{100 * each.share:.1f} %",
+                forecast.topic,
+                forecast.setting.name,
+                human_bytes(forecast.nbytes),
+                human_bytes(forecast.freed),
+                f"{forecast.segments:,}",
+                f"{100 * forecast.share:.1f} %",
             ]
-            for each in report.forecasts
+            for forecast in report.forecasts
         ],
     )
 
@@ -175,16 +175,16 @@ def json_lines(report: ProfileReport) -> Iterator[Mapping[str, object]]:
     for topic in report.topics:
         yield _topic_fields(topic)
         yield from _part_lines(topic)
-    for each in report.forecasts:
+    for forecast in report.forecasts:
         yield {
             "type": "forecast",
-            "topic": each.topic,
-            "setting": each.setting.name,
-            "retention_ms": each.setting.limits.retention_ms,
-            "retention_bytes": each.setting.limits.retention_bytes,
-            "bytes": each.nbytes,
-            "freed_bytes": each.freed,
-            "freed_segments": each.segments,
+            "topic": forecast.topic,
+            "setting": forecast.setting.name,
+            "retention_ms": forecast.setting.limits.retention_ms,
+            "retention_bytes": forecast.setting.limits.retention_bytes,
+            "bytes": forecast.nbytes,
+            "freed_bytes": forecast.freed,
+            "freed_segments": forecast.segments,
         }
 
 

@@ -93,19 +93,23 @@ def forecasts(
 ) -> list[Forecast]:
     """The forecast of each setting for each topic, in order."""
     forecasts: list[Forecast] = []
-    for topic in sorted({each.topic for each in lineages}):
-        own = [lineage for each, lineage in sorted(lineages.items()) if each.topic == topic]
+    for topic in sorted({lineage.topic for lineage in lineages}):
+        own = [
+            lineage for partition, lineage in sorted(lineages.items()) if partition.topic == topic
+        ]
         total = sum(_nbytes(manifests, lineage.segments) for lineage in own)
         for setting in settings:
             expired = [
-                each for lineage in own for each in _expired(lineage, setting.limits, now_ms)
+                segment
+                for lineage in own
+                for segment in _expired_segments(lineage, setting.limits, now_ms)
             ]
             freed = _nbytes(manifests, expired)
             forecasts.append(Forecast(topic, setting, total, freed, len(expired)))
     return forecasts
 
 
-def _expired(
+def _expired_segments(
     lineage: TierLineage, limits: RetentionLimits, now_ms: int
 ) -> list[RemoteLogSegmentMetadata]:
     remote = remote_log_of(lineage.topic_id_partition, lineage.segments)
@@ -115,9 +119,9 @@ def _expired(
 
 
 def _nbytes(manifests: Mapping[str, Manifest], segments: Iterable[RemoteLogSegmentMetadata]) -> int:
-    present = (manifests[object_stem(each)] for each in segments)
-    return sum(part.size for each in present for part in each.parts.values())
+    present = (manifests[object_stem(segment)] for segment in segments)
+    return sum(part.size for manifest in present for part in manifest.parts.values())
 
 
-def _bad(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+def _bad(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

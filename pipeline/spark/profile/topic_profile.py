@@ -92,30 +92,30 @@ class TopicProfile:
 
     @property
     def records(self) -> int:
-        return sum(each.records for each in self.partitions.values())
+        return sum(partition.records for partition in self.partitions.values())
 
     @property
     def segments(self) -> int:
-        return sum(each.segments for each in self.partitions.values())
+        return sum(partition.segments for partition in self.partitions.values())
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.partitions.values())
+        return sum(partition.nbytes for partition in self.partitions.values())
 
     @property
     def whole(self) -> CodecTotals:
         """The sums over all codecs."""
         totals = CodecTotals()
-        for each in self.codecs.values():
-            totals.merge(each)
+        for codec in self.codecs.values():
+            totals.merge(codec)
         return totals
 
 
-def merged(profiles: Sequence[TopicProfile]) -> list[TopicProfile]:
+def merge_by_topic(profiles: Sequence[TopicProfile]) -> list[TopicProfile]:
     """One profile for each topic, by name."""
     by_topic: dict[str, TopicProfile] = {}
-    for each in profiles:
-        by_topic.setdefault(each.topic, TopicProfile(each.topic)).merge(each)
+    for profile in profiles:
+        by_topic.setdefault(profile.topic, TopicProfile(profile.topic)).merge(profile)
     return [by_topic[topic] for topic in sorted(by_topic)]
 
 

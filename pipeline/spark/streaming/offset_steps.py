@@ -16,15 +16,20 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 def records_in(ranges: Ranges) -> int:
     """The number of offsets: an upper bound for the number of records."""
-    return sum(each.end - each.first for each in ranges.values())
+    return sum(offset_range.end - offset_range.first for offset_range in ranges.values())
 
 
 def listed(ranges: Ranges) -> list[str]:
     """A table of each partition's offsets, as lines for a terminal; empty if there are none."""
     rows = [
-        [str(partition), str(each.first), str(each.end), f"{each.end - each.first:,}"]
-        for partition, each in sorted(ranges.items())
-        if each.end > each.first
+        [
+            str(partition),
+            str(offset_range.first),
+            str(offset_range.end),
+            f"{offset_range.end - offset_range.first:,}",
+        ]
+        for partition, offset_range in sorted(ranges.items())
+        if offset_range.end > offset_range.first
     ]
     head = ["partition", "from offset", "to offset", "offsets"]
     return list(table(head, rows)) if rows else []
@@ -36,14 +41,15 @@ def steps(ranges: Ranges, records: int) -> Iterator[dict[TopicPartition, OffsetR
     while left := records_in(ranges):
         step = {
             partition: OffsetRange(
-                each.first, each.first + _share(each.end - each.first, records, left)
+                offset_range.first,
+                offset_range.first + _share(offset_range.end - offset_range.first, records, left),
             )
-            for partition, each in ranges.items()
+            for partition, offset_range in ranges.items()
         }
         yield step
         ranges = {
-            partition: OffsetRange(step[partition].end, each.end)
-            for partition, each in ranges.items()
+            partition: OffsetRange(step[partition].end, offset_range.end)
+            for partition, offset_range in ranges.items()
         }
 
 

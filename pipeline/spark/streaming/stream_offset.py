@@ -3,7 +3,7 @@
     {"orders": {"0": 23, "1": 7, "topicId": "5L6g3nShT-eMCtK--X86sw"}}
 
 Each number is the next offset of a partition, as in the checkpoints of Spark's Kafka source. The id
-tells the topic from one that is created later under its name; the checkpoints of earlier versions
+distinguishes the topic from a later one of its name; the checkpoints of earlier versions
 do not have it. No partition can have that key, because partitions are numbers.
 
 Spark compares offsets as text. So what is equal must have the same text, and the keys are sorted.

@@ -23,7 +23,7 @@ from ....clients.topic_partition import TopicPartition
 from ....tiering.remote_storage import RemoteStorageError
 from ....tiering.tools.opened_tier import opened_tier
 from ...reading.scan import ScanTask, plan_ranges
-from ...reading.scan_bounds import OffsetRange, checked, scan_ranges, scanned_partitions
+from ...reading.scan_bounds import OffsetRange, check_offset, scan_ranges, scanned_partitions
 from ...reading.scan_options import ScanError, ScanOptions, TopicIds
 from ...reading.tier_lineages import TierLineages, TierView
 from ...reading.topic_ids import recreated_topic
@@ -59,7 +59,7 @@ class TierlogStreamReader(DataSourceStreamReader):
     def latestOffset(self) -> OffsetJson:
         with one_line():
             latest = self._opened().latest_offset()
-            return self._bounded(latest).to_json()
+            return self._limit(latest).to_json()
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         with one_line():
@@ -81,7 +81,7 @@ class TierlogStreamReader(DataSourceStreamReader):
     def __getstate__(self) -> dict[str, object]:
         return {"_options": self._options, "_tier": None, "_reached": None}
 
-    def _bounded(self, offset: StreamOffset) -> StreamOffset:
+    def _limit(self, offset: StreamOffset) -> StreamOffset:
         """`offset`, limited to `maxOffsetsPerTrigger`; each partition gets a share by its lag.
 
         Raises ScanError if it is of another topic than what the stream has reached.
@@ -96,18 +96,18 @@ class TierlogStreamReader(DataSourceStreamReader):
         # A stream never goes back, even if the tier does.
         latest = {
             **reached,
-            **{each: max(end, reached.get(each, 0)) for each, end in latest.items()},
+            **{partition: max(end, reached.get(partition, 0)) for partition, end in latest.items()},
         }
         if bound is None:
             return latest
-        lags = {each: end - reached.get(each, 0) for each, end in latest.items()}
+        lags = {partition: end - reached.get(partition, 0) for partition, end in latest.items()}
         total = sum(lags.values())
         if total <= bound:
             return latest
         # At least one offset for each partition that lags, so that it advances.
         return {
-            each: latest[each] - lag + min(lag, max(1, lag * bound // total))
-            for each, lag in lags.items()
+            partition: latest[partition] - lag + min(lag, max(1, lag * bound // total))
+            for partition, lag in lags.items()
         }
 
 
@@ -152,25 +152,25 @@ class _OpenTier:
     def starting_offset(self) -> StreamOffset:
         view = self._look()
         ranges = self._run(scan_ranges(self._tier, view, self._options))
-        offsets = {partition: each.first for partition, each in ranges.items()}
+        offsets = {partition: offset_range.first for partition, offset_range in ranges.items()}
         return StreamOffset(offsets, view.topic_ids)
 
     def latest_offset(self) -> StreamOffset:
         view = self._look()
         offsets = {
-            each: view.lineages[each].log_end_offset
-            for each in scanned_partitions(view, self._options)
+            partition: view.lineages[partition].log_end_offset
+            for partition in scanned_partitions(view, self._options)
         }
         return StreamOffset(offsets, view.topic_ids)
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[ScanTask]:
         view = self._view or self._look()
-        if any(each not in view.lineages for each in end.offsets):
+        if any(partition not in view.lineages for partition in end.offsets):
             view = self._look()
-        # After a restart, Spark asks for the end before it tells where the stream is, so the two
+        # After a restart, Spark asks for the end before it passes the position, so the two
         # may be of different topics.
-        for each in (start, end):
-            _check_topics(each, view.topic_ids)
+        for offset in (start, end):
+            _check_topics(offset, view.topic_ids)
         return self._run(
             plan_ranges(self._tier, view, self._options, self._ranges(view, start, end))
         )
@@ -186,7 +186,7 @@ class _OpenTier:
             lenient = not self._options.fail_on_data_loss
             first = start.offsets.get(partition, lineage.log_start_offset)
             ranges[partition] = OffsetRange(
-                checked(first, partition, lineage, lenient=lenient),
-                checked(last, partition, lineage, lenient=lenient),
+                check_offset(first, partition, lineage, lenient=lenient),
+                check_offset(last, partition, lineage, lenient=lenient),
             )
         return ranges

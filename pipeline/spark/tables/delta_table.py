@@ -43,12 +43,12 @@ class DeltaTable:
         if not self._is_there():
             return None
         rows = self._spark.read.format("delta").load(self.name)
-        return what_it_holds(self._remembered(), rows, self.name)
+        return what_it_holds(self._saved_state(), rows, self.name)
 
     def _is_there(self) -> bool:
         return HadoopFiles(self._spark, self.name).exists("_delta_log")
 
-    def _remembered(self) -> str | None:
+    def _saved_state(self) -> str | None:
         """The state in the latest commit of an export; None if there is none."""
         newest = (
             query(self._spark, f"DESCRIBE HISTORY {self._quoted}")
@@ -81,7 +81,7 @@ class DeltaTable:
             if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
                 raise commit_conflict(self.name, after.sequence) from error
             raise
-        if self._remembered() != text:
+        if self._saved_state() != text:
             raise commit_conflict(self.name, after.sequence)
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:

@@ -161,6 +161,6 @@ def commit_conflict(name: str, sequence: int) -> ExportError:
     )
 
 
-def refusal(sentence: str) -> KafkaError:
+def refusal(message: str) -> KafkaError:
     """The error for invalid arguments."""
-    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

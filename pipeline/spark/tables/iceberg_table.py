@@ -53,9 +53,9 @@ class IcebergTable:
         if not self._spark.catalog.tableExists(self.name):
             return None
         rows = self._spark.table(self.name)
-        return what_it_holds(self._remembered(), rows, self.name)
+        return what_it_holds(self._saved_state(), rows, self.name)
 
-    def _remembered(self) -> str | None:
+    def _saved_state(self) -> str | None:
         """The state in the latest published commit of an export; None if there is none."""
         snapshots = {
             int(row[0]): dict(row[1])

@@ -8,10 +8,10 @@ Rows are first written to a hidden folder (Spark and similar readers skip names 
 underscore). The manifest of a commit names the files to add and to remove. Publishing the manifest
 under the commit's number, which succeeds only once, is the commit. Then the files are moved to
 where readers see them. If a job is killed in between, the commit is still valid: the next job first
-repeats the moves of the last manifest, which is idempotent.
+repeats the moves of the last manifest, and repeating them is harmless.
 
 So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
-miss records of the compacted days; if it is killed meanwhile, until the next job.
+miss records of the compacted days; if it is killed then, they miss them until the next job.
 
 The file system must rename atomically: HDFS, or a local one with hard links. For object stores use
 Iceberg or Delta.
@@ -63,7 +63,7 @@ class ParquetTable:
                 )
             return NOTHING if self._files.exists(_COMMITS) else None
         manifest = self._manifest(newest)
-        self._carry_out(manifest)
+        self._move_files(manifest)
         return exported_from_json(json.dumps(manifest["exported"]), self.name)
 
     def create(self) -> None:
@@ -78,24 +78,24 @@ class ParquetTable:
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         state = self.state()
         small = _small_files(self._files.below(""), small_bytes)
-        before = [each for files in small.values() for each in files]
+        before = [file for files in small.values() for file in files]
         if dry_run or state is None or not before:
             return Compaction(len(before), 0)
         after = state.after({}, {})
         staged = f"{_STAGING}/{after.sequence}-{self._run}"
         self._files.remove(staged)
         for folder, files in small.items():
-            nbytes = sum(each.nbytes for each in files)
+            nbytes = sum(file.nbytes for file in files)
             columns = SCHEMA.rpartition(", ")[0].replace("topic STRING, ", "")
             rows = self._spark.read.schema(columns).parquet(
-                *(self._files.url(each.path) for each in files)
+                *(self._files.url(file.path) for file in files)
             )
             (
                 rows.coalesce(1 + nbytes // (4 * small_bytes))
                 .sortWithinPartitions("partition", "offset")
                 .write.parquet(self._files.url(f"{staged}/{folder}"))
             )
-        self._commit(after, staged, removed=[each.path for each in before])
+        self._commit(after, staged, removed=[file.path for file in before])
         return Compaction(len(before), len(self._manifest(after.sequence)["added"]))
 
     def _commit(self, after: Exported, staged: str, removed: Sequence[str]) -> None:
@@ -103,33 +103,33 @@ class ParquetTable:
         manifest = {
             "exported": json.loads(after.to_json()),
             "staged": staged,
-            "added": [each.path[len(staged) + 1 :] for each in written],
+            "added": [file.path[len(staged) + 1 :] for file in written],
             "removed": list(removed),
         }
-        unnamed = f"{_STAGING}/{after.sequence}-{self._run}.json"
-        self._files.remove(unnamed)
-        self._files.create(unnamed, json.dumps(manifest, indent=1))
-        if not self._files.publish(unnamed, _commit_path(after.sequence)):
+        unpublished = f"{_STAGING}/{after.sequence}-{self._run}.json"
+        self._files.remove(unpublished)
+        self._files.create(unpublished, json.dumps(manifest, indent=1))
+        if not self._files.publish(unpublished, _commit_path(after.sequence)):
             self._files.remove(staged)
             raise commit_conflict(self.name, after.sequence)
-        self._carry_out(self._manifest(after.sequence))
-        self._forget(after.sequence)
+        self._move_files(self._manifest(after.sequence))
+        self._remove_leftovers(after.sequence)
 
-    def _carry_out(self, manifest: Mapping[str, list[str]]) -> None:
+    def _move_files(self, manifest: Mapping[str, list[str]]) -> None:
         """Remove and move the files that the manifest lists, except those done already."""
         staged = str(manifest["staged"])
         for path in manifest["removed"]:
             self._files.remove(path)
         if not self._files.exists(staged):
             return
-        waiting = {each.path[len(staged) + 1 :] for each in self._files.below(staged)}
+        waiting = {file.path[len(staged) + 1 :] for file in self._files.below(staged)}
         for path in manifest["added"]:
             if path in waiting:
                 self._files.make_folder(path.rpartition("/")[0])
                 self._files.rename(f"{staged}/{path}", path)
         self._files.remove(staged)
 
-    def _forget(self, sequence: int) -> None:
+    def _remove_leftovers(self, sequence: int) -> None:
         """Remove what killed jobs staged for commits up to this one, and old manifests."""
         for name in self._files.names(_STAGING):
             if int(name.partition("-")[0]) <= sequence:
@@ -153,7 +153,7 @@ def _commit_path(sequence: int) -> str:
 def _small_files(files: Sequence[StoredFile], small_bytes: int) -> dict[str, list[StoredFile]]:
     """The small files of each folder that has more than one small file."""
     by_folder: defaultdict[str, list[StoredFile]] = defaultdict(list)
-    for each in files:
-        if each.nbytes < small_bytes and each.path.endswith(".parquet"):
-            by_folder[each.path.rpartition("/")[0]].append(each)
+    for file in files:
+        if file.nbytes < small_bytes and file.path.endswith(".parquet"):
+            by_folder[file.path.rpartition("/")[0]].append(file)
     return {folder: several for folder, several in by_folder.items() if len(several) > 1}

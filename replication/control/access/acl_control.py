@@ -1,7 +1,7 @@
 """Creates and deletes access control entries (`AclControlManager`).
 
-An entry that exists already is created again by doing nothing. What a request writes is one change:
-it takes effect as a whole, or, beyond `RECORDS_PER_OPERATION_MAX` records, not at all.
+Creating an entry that exists already succeeds without a record. What a request writes is one
+change: it takes effect as a whole, or, beyond `RECORDS_PER_OPERATION_MAX` records, not at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,22 +64,23 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[S
     removed: set[Uuid] = set()
     results: list[Deletion] = []
     by_name: dict[str, dict[Uuid, Acl]] = {}
-    if any(_is_exact(each) for each in filters):
+    if any(_is_exact(acl_filter) for acl_filter in filters):
         # One walk for all filters with a name: there may be thousands of them.
         for entry_id, acl in image.acls.items():
             by_name.setdefault(acl.name, {})[entry_id] = acl
-    for each in filters:
+    for acl_filter in filters:
         try:
-            check_filter(each)
+            check_filter(acl_filter)
         except KafkaError as error:
             results.append(Deletion((), error))
             continue
-        matches = matcher(each)
+        matches = matcher(acl_filter)
         deleted: list[Acl] = []
-        candidates = by_name.get(each.name or "", {}) if _is_exact(each) else image.acls
+        candidates = by_name.get(acl_filter.name or "", {}) if _is_exact(acl_filter) else image.acls
         for entry_id, acl in candidates.items():
             if matches(acl):
-                # As in Kafka, even an entry that is deleted already does not pass a full request.
+                # As in Kafka, even an entry that is being deleted already fails a request that is
+                # full.
                 if len(removed) == RECORDS_PER_OPERATION_MAX:
                     raise KafkaError(
                         ErrorCode.INVALID_REQUEST,
@@ -92,6 +93,6 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[S
     return Decision([RemoveAccessControlEntryRecord(id=each) for each in sorted(removed)], results)
 
 
-def _is_exact(each: AclFilter) -> bool:
-    """Whether a filter can only match entries of its very name."""
-    return each.name is not None and each.pattern is not PatternType.MATCH
+def _is_exact(acl_filter: AclFilter) -> bool:
+    """Whether a filter can only match entries with exactly its name."""
+    return acl_filter.name is not None and acl_filter.pattern is not PatternType.MATCH

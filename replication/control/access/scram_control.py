@@ -90,7 +90,7 @@ def alter_scram_credentials(
         except KafkaError as error:
             results[name] = error
     written = list(records.values())
-    if any(isinstance(each, UserScramCredentialRecord) for each in written) and not secret_of(
+    if any(isinstance(message, UserScramCredentialRecord) for message in written) and not secret_of(
         image
     ):
         written.append(secret_record(new_id() + new_id()))
@@ -107,7 +107,7 @@ def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
 
 def named_users(request: AlterUserScramCredentialsRequest) -> list[str]:
     """The users that a request names, each once."""
-    return list(dict.fromkeys(each.name for each in _changes(request)))
+    return list(dict.fromkeys(change.name for change in _changes(request)))
 
 
 def _check_version(image: ClusterImage) -> None:
@@ -135,6 +135,9 @@ def _decide(image: ClusterImage, change: _Change) -> Message:
     if change.iterations > CREDENTIAL_ITERATIONS_MAX:
         raise _unacceptable("Too many iterations")
     salted = bytes(change.salted_password)
+    if not salted:
+        # Like Kafka, where Java makes no key of no bytes.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     credential = credential_of(mechanism, salted, bytes(change.salt), change.iterations)
     return credential_record(change.name, mechanism, credential)
 
@@ -153,8 +156,8 @@ def credential_record(
     )
 
 
-def _unacceptable(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, sentence)
+def _unacceptable(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, message)
 
 
 class UserCredentials(NamedTuple):

@@ -29,13 +29,13 @@ from ...metadata.metadata_records import (
     PartitionChangeRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 from ..controller_config import Decision
 from ..leadership.leader_and_isr import TOPIC_DEFAULTS, LostBroker, PartitionChanges, without_broker
 from ..leadership.partition_change import PartitionTarget
 from ..partition_control import is_online
 from .broker_records import broker_endpoints, broker_features
+from .registration import decide_unregistration
 
 _FENCED, _UNFENCED = 1, -1
 _IN_SHUTDOWN = 1
@@ -76,8 +76,10 @@ def first_records(formatted: Sequence[Message] | None, min_isr: str) -> Sequence
     """
     records = bootstrap_records() if formatted is None else formatted
     has_elr = any(
-        isinstance(each, FeatureLevelRecord) and each.name == ELR_FEATURE and each.feature_level > 0
-        for each in records
+        isinstance(record, FeatureLevelRecord)
+        and record.name == ELR_FEATURE
+        and record.feature_level > 0
+        for record in records
     )
     return [*records, min_isr_record("", min_isr)] if has_elr else records
 
@@ -141,7 +143,7 @@ def _restart_records(
     for topic in image.topics_by_name.values():
         for number, partition in topic.partitions.items():
             if not is_online(partition.directory(broker_id), online):
-                isr = [each for each in partition.isr if each != broker_id]
+                isr = [replica for replica in partition.isr if replica != broker_id]
                 target = PartitionTarget(isr=isr)
             elif partition.leader in (broker_id, NO_LEADER):
                 target = PartitionTarget(renews_leader=partition.leader == broker_id)
@@ -204,18 +206,10 @@ def unregister_broker(
     Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker of this node,
     which would continue to serve partitions that it no longer leads according to the metadata.
     """
-    broker = image.brokers.get(broker_id)
-    if broker is None:
-        raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED,
-            f"Broker ID {broker_id} is not currently registered",
-        )
-    if broker_id == own_id:
+    if broker_id == own_id and broker_id in image.brokers:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: shut it down instead."
         )
     # Nobody waits for it to come back: it is not an eligible leader either.
     lost = LostBroker(broker_id, is_unclean=True)
-    records: list[Message] = [*without_broker(image, lost, defaults)]
-    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
-    return Decision(records, None)
+    return decide_unregistration(image, broker_id, lambda _: without_broker(image, lost, defaults))

@@ -43,7 +43,7 @@ _CATCHING_UP_MS = 10
 def request_delay_ms(life: BrokerLife, interval_ms: int, has_answer: bool) -> int:
     """The time from the last request to the next; short while the broker still catches up.
 
-    `has_answer` tells whether the last request was a heartbeat that the controller answered.
+    `has_answer`: whether the last request was a heartbeat that the controller answered.
     """
     if life is BrokerLife.STARTING and has_answer:
         return _CATCHING_UP_MS

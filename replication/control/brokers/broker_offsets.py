@@ -40,7 +40,7 @@ class BrokerOffsets:
                 self._shutdown.pop(id_and_epoch(broker), None)
 
     def on_takeover(self) -> None:
-        """Begin anew: heartbeats of the time before went to another controller."""
+        """Forget all offsets: earlier heartbeats went to another controller."""
         self._read.clear()
         self._shutdown.clear()
 
@@ -67,7 +67,9 @@ class BrokerOffsets:
     def lowest_active(self, brokers: Iterable[BrokerImage]) -> int:
         """How far all active brokers have read the log; the highest number if none is active."""
         return lowest_active_offset(
-            self._read.get(id_and_epoch(each), NOTHING_READ) for each in brokers if each.is_active
+            self._read.get(id_and_epoch(broker), NOTHING_READ)
+            for broker in brokers
+            if broker.is_active
         )
 
     def _drop(self, broker: BrokerIdAndEpoch) -> None:

@@ -5,7 +5,7 @@ correctness does not depend on sessions at all. There are two signs:
 
 - The connection of the broker's heartbeats is closed. A process that dies, also by `kill -9`, has
   its connections closed by its system. A machine that loses power, or a process that only stands
-  still, closes nothing: then its session expires as usual. A broker that has connected anew is not
+  still, closes nothing: then its session expires as usual. A broker that has reconnected is not
   taken for dead when its old connection goes, and a live broker whose controller is slow to answer
   closes an old connection only when a new one is answered (`ControllerChannel`).
 - The broker died in one process with the active controller. Nobody then has a connection of its
@@ -51,8 +51,8 @@ class DeathHint:
         look_again: Callable[[], None],
         hasten: Callable[[Duty, float], None],
     ) -> None:
-        """`is_expected` tells whether heartbeats of a registration are still waited for here, and
-        `look_again` plans the next look for silent brokers; `hasten` brings a duty forward."""
+        """`is_expected`: whether heartbeats of a registration are still awaited here; `look_again`
+        plans the next look for silent brokers; `hasten` brings a duty forward."""
         self._sessions = sessions
         self._is_expected = is_expected
         self._ended_since = ended_since
@@ -78,9 +78,9 @@ class DeathHint:
         self._unheard.pop(broker, None)
         if connection is not None and self._connections.get(broker) is not connection:
             self._connections[broker] = connection
-            connection.on_lost = lambda: self._lost(connection)
+            connection.on_lost = lambda: self._on_lost(connection)
 
-    def _lost(self, connection: HeartbeatConnection) -> None:
+    def _on_lost(self, connection: HeartbeatConnection) -> None:
         for broker in [each for each, last in self._connections.items() if last is connection]:
             del self._connections[broker]
             if self._is_expected(broker):

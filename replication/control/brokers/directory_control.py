@@ -72,7 +72,7 @@ def directories_failed(
         BrokerRegistrationChangeRecord(
             broker_id=broker_id,
             broker_epoch=broker.epoch,
-            log_dirs=[each for each in broker.directories if each not in failed],
+            log_dirs=[directory for directory in broker.directories if directory not in failed],
         )
     )
     return Decision(records, None)

@@ -46,12 +46,12 @@ def decide_assignments(
                 topic_id=topic.topic_id,
                 partitions=[
                     PartitionData(
-                        partition_index=each.partition_index,
+                        partition_index=partition.partition_index,
                         error_code=assignments.assign(
-                            topic.topic_id, each.partition_index, directory.id
+                            topic.topic_id, partition.partition_index, directory.id
                         ),
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in directory.topics
@@ -91,7 +91,7 @@ class _Assignments:
         if is_online(directory, self._broker.directories):
             record = self._changes.change(topic, number, PartitionTarget(directories=directories))
         else:
-            isr = [each for each in partition.isr if each != broker_id]
+            isr = [replica for replica in partition.isr if replica != broker_id]
             target = PartitionTarget(isr=isr, directories=directories)
             record = self._lost.change(topic, number, target)
         self.records += [] if record is None else [record]

@@ -32,7 +32,7 @@ from .sessions import BrokerIdAndEpoch
 _log = logging.getLogger(__name__)
 
 OffsetOfNext: TypeAlias = Callable[[], int]
-"""Tells the offset that the next record gets."""
+"""Returns the offset that the next record gets."""
 
 
 def registered_broker(image: ClusterImage, broker: BrokerIdAndEpoch) -> BrokerImage:
@@ -85,7 +85,7 @@ class HeartbeatDecision:
             if target is BrokerState.CONTROLLED_SHUTDOWN:
                 self.offsets.on_shutdown(self.broker, self.next_offset() + len(records) - 1)
             if is_done:
-                _tell_step(broker, state, target)
+                _log_transition(broker, state, target)
             return Decision(records, answer if is_done else None)
 
         return decide
@@ -135,7 +135,7 @@ def offline_directories(
     return decide
 
 
-def _tell_step(broker: BrokerImage, state: BrokerState, target: BrokerState) -> None:
+def _log_transition(broker: BrokerImage, state: BrokerState, target: BrokerState) -> None:
     _log.info(
         "Broker %d with epoch %d goes from %s to %s by its heartbeat",
         broker.broker_id,

@@ -76,7 +76,7 @@ def decide_broker_registration(
     """Register a broker; the answer is its epoch.
 
     `next_offset` is the offset of the first record and becomes the epoch of a new incarnation.
-    `has_valid_session` tells whether the registered incarnation of this broker has a valid session.
+    `has_valid_session`: whether the registered incarnation of this broker has a valid session.
 
     Raises KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION,
     BROKER_ID_NOT_REGISTERED, INVALID_REGISTRATION and UNSUPPORTED_VERSION.

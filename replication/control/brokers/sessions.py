@@ -1,6 +1,6 @@
 """The sessions of brokers: who has sent a heartbeat recently, and whom to fence (KIP-631).
 
-A session is soft state of the active controller: nothing of it is in the log. Whoever becomes the
+A session is soft state of the active controller: nothing of it is in the log. A new active
 controller gives each unfenced broker a fresh full session, so nobody is fenced for heartbeats that
 went to its predecessor (KAFKA-19130).
 
@@ -42,7 +42,7 @@ class SessionConfig:
     session_timeout_ms: int = 9000
     # How long a session lasts at most after its process has probably ended.
     session_after_reset_ms: int | None = None
-    # Whether a broker that was told to shut down has no session any longer, so that its next
+    # Whether a broker that may shut down has no session any longer, so that its next
     # incarnation can register at once.
     ends_with_shutdown: bool = False
 
@@ -96,8 +96,8 @@ class BrokerSessions:
         return contact_ms is not None and not self._is_expired(contact_ms, now_ms)
 
     def remove(self, broker_id: int) -> None:
-        """End all sessions of a broker, since it is unregistered or registers anew."""
-        for broker in [each for each in self._contacts if each.broker_id == broker_id]:
+        """End all sessions of a broker, since it is unregistered or registers again."""
+        for broker in [contact for contact in self._contacts if contact.broker_id == broker_id]:
             del self._contacts[broker]
 
     def on_process_ended(self, broker: BrokerIdAndEpoch, since_ms: int, now_ms: int) -> None:
@@ -113,7 +113,7 @@ class BrokerSessions:
             self._plan_look(self._next_look_ms)
 
     def on_shutdown_answered(self, broker: BrokerIdAndEpoch) -> None:
-        """The broker was told to shut down; a record has fenced it."""
+        """The broker may shut down; a record has fenced it."""
         if self._config.ends_with_shutdown:
             self._contacts.pop(broker, None)
 

@@ -119,7 +119,7 @@ def _keep_secret(
 ) -> None:
     """Leave the cluster's secret as it is, which clients neither see nor set.
 
-    Without it, or with one that they know, they could tell who is a user of SCRAM.
+    Without it, or with one that they know, they could find out who is a user of SCRAM.
     """
     if any(change.name == SECRET_CONFIG for change in alteration.changes):
         raise KafkaError(

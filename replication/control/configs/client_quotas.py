@@ -56,7 +56,7 @@ def _decide(image: ClusterImage, alteration: QuotaAlteration) -> list[Message]:
     changed = [key for key, _ in alteration.values]
     if len(set(changed)) < len(changed):
         shown = ", ".join(f"{kind}={name}" for kind, name in sorted(named.items()))
-        raise _refuse(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})")
+        raise _refusal(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})")
     entity: QuotaEntity = tuple(sorted(named.items()))
     before = image.client_quotas.get(entity, {})
     data = [QuotaEntityData(entity_type=kind, entity_name=name) for kind, name in entity]
@@ -75,16 +75,16 @@ def _decide(image: ClusterImage, alteration: QuotaAlteration) -> list[Message]:
 def _keys_of(entity: Mapping[str, str | None]) -> Mapping[str, bool]:
     """The keys that an entity may have. Raises KafkaError for an invalid entity."""
     if not entity:
-        raise _refuse("Invalid empty client quota entity")
+        raise _refusal("Invalid empty client quota entity")
     for kind, name in entity.items():
         if kind not in (USER, CLIENT_ID, IP):
-            raise _refuse(f"Unhandled client quota entity type: {kind}")
+            raise _refusal(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise _refuse(f"Empty {kind} not supported")
+            raise _refusal(f"Empty {kind} not supported")
     if IP not in entity:
         return _USER_KEYS
     if len(entity) > 1:
-        raise _refuse(
+        raise _refusal(
             "Invalid quota entity combination, IP entity should"
             "not be combined with User or ClientId"
         )
@@ -93,24 +93,24 @@ def _keys_of(entity: Mapping[str, str | None]) -> Mapping[str, bool]:
         try:
             ipaddress.ip_address(address)
         except ValueError:
-            raise _refuse(f"{address} is not a valid IP or resolvable host.") from None
+            raise _refusal(f"{address} is not a valid IP or resolvable host.") from None
     return _IP_KEYS
 
 
 def _check_value(keys: Mapping[str, bool], key: str, value: float) -> None:
     if key not in keys:
-        raise _refuse(f"Invalid configuration key {key}")
+        raise _refusal(f"Invalid configuration key {key}")
     if not value > 0:
-        raise _refuse(f"Quota {key} must be greater than 0")
+        raise _refusal(f"Quota {key} must be greater than 0")
     if keys[key] is _WHOLE:
         if value > _INT64_MAX:
-            raise _refuse(f"Proposed value for {key} is too large for a LONG.")
+            raise _refusal(f"Proposed value for {key} is too large for a LONG.")
         if value != int(value):
-            raise _refuse(f"{key} cannot be a fractional value.")
+            raise _refusal(f"{key} cannot be a fractional value.")
 
 
-def _refuse(sentence: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 class QuotaFilter(NamedTuple):
@@ -129,11 +129,11 @@ def find_client_quotas(
     Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION.
     """
     conditions: dict[str, QuotaFilter] = {}
-    for each in filters:
-        _check_filter(each, conditions)
-        conditions[each.entity_type] = each
+    for quota_filter in filters:
+        _check_filter(quota_filter, conditions)
+        conditions[quota_filter.entity_type] = quota_filter
     if IP in conditions and len(conditions) > 1:
-        raise _refuse(
+        raise _refusal(
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component."
         )
@@ -147,18 +147,18 @@ def find_client_quotas(
 def _check_filter(each: QuotaFilter, conditions: Mapping[str, QuotaFilter]) -> None:
     kind = each.entity_type
     if kind in conditions:
-        raise _refuse(f"Entity type {kind} cannot appear more than once in the filter.")
+        raise _refusal(f"Entity type {kind} cannot appear more than once in the filter.")
     if not kind:
-        raise _refuse("Invalid empty entity type.")
+        raise _refusal("Invalid empty entity type.")
     if kind not in (USER, CLIENT_ID, IP):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
     if each.match == 0 and each.name is None:
-        raise _refuse("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        raise _refusal("Request specified MATCH_TYPE_EXACT, but set match string to null.")
     if each.match in (1, 2) and each.name is not None:
         what = "DEFAULT" if each.match == 1 else "SPECIFIED"
-        raise _refuse(f"Request specified MATCH_TYPE_{what}, but also specified a match string.")
+        raise _refusal(f"Request specified MATCH_TYPE_{what}, but also specified a match string.")
     if each.match not in (0, 1, 2):
-        raise _refuse(f"Unknown match type {each.match}")
+        raise _refusal(f"Unknown match type {each.match}")
 
 
 def _meets(

@@ -22,6 +22,7 @@ from ...metadata.metadata_records import (
 )
 from ..brokers.broker_control import min_isr_record
 from ..controller_config import ConfigSource, ControllerConfig
+from .topic_synonyms import synonyms
 
 
 class ConfigInForce(NamedTuple):
@@ -134,7 +135,7 @@ def topic_config_in_force(
             source, value = ConfigSource.DYNAMIC_BROKER_CONFIG, own_dynamic[synonym]
         elif synonym is not None and synonym in all_dynamic:
             source, value = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, all_dynamic[synonym]
-        elif synonym is not None and synonym in config.static_config:
+        elif any(each.name in config.static_config for each in synonyms(name)):
             source = ConfigSource.STATIC_BROKER_CONFIG
         sensitive = definition.type is ConfigType.PASSWORD
         in_force.append(ConfigInForce(name, value, source, sensitive))
@@ -177,10 +178,12 @@ def cleared_elr(image: ClusterImage, records: Iterable[Message]) -> list[ClearEl
         return []
     return [
         ClearElrRecord(
-            topic_name=each.resource_name if each.resource_type == ConfigResourceType.TOPIC else ""
+            topic_name=record.resource_name
+            if record.resource_type == ConfigResourceType.TOPIC
+            else ""
         )
-        for each in records
-        if isinstance(each, ConfigRecord) and each.name == MIN_ISR_CONFIG
+        for record in records
+        if isinstance(record, ConfigRecord) and record.name == MIN_ISR_CONFIG
     ]
 
 

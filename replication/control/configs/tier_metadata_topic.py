@@ -49,7 +49,7 @@ def check_is_kept(config: ControllerConfig, topic: str, result: LogConfig) -> No
     if wrong:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{TOPIC} requires {_stated(wrong)}: {_WHY}.",
+            f"{TOPIC} requires {_stated_value(wrong)}: {_WHY}.",
         )
 
 
@@ -79,5 +79,5 @@ def _wrong(config: ControllerConfig, topic: str, result: LogConfig) -> dict[str,
     return wrong
 
 
-def _stated(values: Mapping[str, str]) -> str:
+def _stated_value(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -65,22 +65,22 @@ def alter_partitions(
     records: list[Message] = []
     results: list[AlterPartitionResult] = []
     decided: set[tuple[Uuid, int]] = set()
-    for each in requests:
-        key = (each.topic_id, each.partition)
+    for request in requests:
+        key = (request.topic_id, request.partition)
         if key in decided:
             # The image does not have the first change: this one cannot be checked against it.
             results.append(AlterPartitionResult(*key, ErrorCode.INVALID_REQUEST))
             continue
         decided.add(key)
-        error = _check(image, sender.broker_id, each)
+        error = _check(image, sender.broker_id, request)
         if error is not ErrorCode.NONE:
             results.append(AlterPartitionResult(*key, error))
             continue
-        topic = image.topics_by_id[each.topic_id]
-        state = topic.partitions[each.partition]
-        isr = [member.broker_id for member in each.isr]
-        target = PartitionTarget(isr=isr, recovery_state=each.recovery_state)
-        record = changes.change(topic, each.partition, target)
+        topic = image.topics_by_id[request.topic_id]
+        state = topic.partitions[request.partition]
+        isr = [member.broker_id for member in request.isr]
+        target = PartitionTarget(isr=isr, recovery_state=request.recovery_state)
+        record = changes.change(topic, request.partition, target)
         if record is None:
             results.append(AlterPartitionResult(*key, ErrorCode.NONE, state))
             continue

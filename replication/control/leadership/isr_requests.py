@@ -49,8 +49,8 @@ def _members(partition: RequestedPartition) -> list[ReplicaEpoch]:
     """The ISR that is asked for; before version 3 its members have no epochs."""
     if partition.new_isr_with_epochs:
         return [
-            ReplicaEpoch(each.broker_id, each.broker_epoch)
-            for each in partition.new_isr_with_epochs
+            ReplicaEpoch(broker.broker_id, broker.broker_epoch)
+            for broker in partition.new_isr_with_epochs
         ]
     return [ReplicaEpoch(each, NO_BROKER_EPOCH) for each in partition.new_isr]
 

@@ -112,7 +112,7 @@ def without_broker(
         directory = partition.directory(lost.broker_id)
         if lost.directories is not None and directory not in lost.directories:
             continue
-        isr = [each for each in partition.isr if each != lost.broker_id]
+        isr = [replica for replica in partition.isr if replica != lost.broker_id]
         target = PartitionTarget(isr=isr, unclean_shutdown=unclean)
         record = changes.change(topic, number, target)
         records += [] if record is None else [record]

@@ -149,7 +149,7 @@ class Assignment(NamedTuple):
     isr: Sequence[int]
 
 
-def completed(assignment: Assignment) -> Assignment:
+def complete(assignment: Assignment) -> Assignment:
     """The assignment once its reassignment is over; the same one if it cannot end yet (KIP-455).
 
     It ends when all added replicas are in sync. If more are removed than added, all that stay must
@@ -158,8 +158,8 @@ def completed(assignment: Assignment) -> Assignment:
     adding, removing = assignment.adding, assignment.removing
     if not adding and not removing:
         return assignment
-    isr = [each for each in assignment.isr if each not in removing]
-    replicas = [each for each in assignment.replicas if each not in removing]
+    isr = [replica for replica in assignment.isr if replica not in removing]
+    replicas = [replica for replica in assignment.replicas if replica not in removing]
     needed = {*adding, *replicas} if len(adding) < len(removing) else set(adding)
     if not isr or not replicas or not needed <= set(isr):
         return assignment
@@ -198,7 +198,7 @@ def build_change(
 
     The caller sets the topic id and the partition's number.
     """
-    assignment = completed(
+    assignment = complete(
         Assignment(
             before.replicas if target.replicas is None else target.replicas,
             before.adding_replicas if target.adding is None else target.adding,
@@ -300,8 +300,10 @@ def _set_assignment(
     has_moved = tuple(draft.replicas) != before.replicas
     if has_moved or target.directories:
         directories = [
-            target.directories.get(each) or before.directory(each) or live.directory_of_new(each)
-            for each in draft.replicas
+            target.directories.get(replica)
+            or before.directory(replica)
+            or live.directory_of_new(replica)
+            for replica in draft.replicas
         ]
         # Records of an old cluster have no directories, which counts as all zero.
         old = before.directories or (ZERO_UUID,) * len(before.replicas)

@@ -96,7 +96,7 @@ def alter_reassignments(
                     check_assignment(image, partition_request.replicas, None)
                     if not request.allow_replication_factor_change:
                         _check_factor(partition, partition_request.replicas)
-                    target = _reassigned(partition, partition_request.replicas)
+                    target = _reassign(partition, partition_request.replicas)
                 record = changes.change(topic_image, partition_request.partition_index, target)
                 records += [] if record is None else [record]
             except KafkaError as error:
@@ -128,14 +128,14 @@ def _find(image: ClusterImage, name: str, index: int) -> tuple[TopicImage, Parti
     return topic, partition
 
 
-def _reassigned(partition: PartitionImage, target: list[int]) -> PartitionTarget:
+def _reassign(partition: PartitionImage, target: list[int]) -> PartitionTarget:
     """The new target replaces that of an ongoing reassignment.
 
     Replicas that were being added, and that the new target omits, are dropped at once. If only such
     replicas are in sync, they are removed like others instead: when a wanted one is in sync.
     """
     dropped = set(partition.adding_replicas) - set(target)
-    isr = [each for each in partition.isr if each not in dropped]
+    isr = [replica for replica in partition.isr if replica not in dropped]
     if not isr:
         isr, dropped = list(partition.isr), set[int]()
     original = set(partition.replicas) - set(partition.adding_replicas)
@@ -156,8 +156,10 @@ def _called_off(partition: PartitionImage, is_unclean_allowed: bool) -> Partitio
     """
     if not _is_moving(partition):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    replicas = [each for each in partition.replicas if each not in partition.adding_replicas]
-    isr = [each for each in partition.isr if each not in partition.adding_replicas]
+    replicas = [
+        replica for replica in partition.replicas if replica not in partition.adding_replicas
+    ]
+    isr = [replica for replica in partition.isr if replica not in partition.adding_replicas]
     target = PartitionTarget(isr=isr, replicas=replicas, adding=[], removing=[])
     if isr:
         return target

@@ -25,7 +25,7 @@ def place_replicas(
 
     Raises KafkaError(INVALID_REPLICATION_FACTOR) when there are too few brokers.
     """
-    usable = [each for each in brokers.values() if each.fenced or each.is_active]
+    usable = [broker for broker in brokers.values() if broker.fenced or broker.is_active]
     if replication_factor > len(usable):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -44,7 +44,7 @@ def place_replicas(
         )
     start = random.randrange(len(usable))
     return [
-        (_striped(active, start + index) + _striped(fenced, start + index))[:replication_factor]
+        (_stripe(active, start + index) + _stripe(fenced, start + index))[:replication_factor]
         for index in range(partitions)
     ]
 
@@ -61,7 +61,7 @@ def _racks(brokers: Iterable[BrokerImage], random: "Random") -> list[list[int]]:
     return shuffled
 
 
-def _striped(racks: Sequence[Sequence[int]], start: int) -> list[int]:
+def _stripe(racks: Sequence[Sequence[int]], start: int) -> list[int]:
     """All brokers, one from each rack in turn, starting with rack and broker `start`."""
     if not racks:
         return []

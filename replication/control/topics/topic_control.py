@@ -276,40 +276,44 @@ def delete_topics(
     request: DeleteTopicsRequest,
     charge: PartitionCharge = no_charge,
 ) -> Decision[DeleteTopicsResponse]:
-    """Decide on each topic of the request, given by name or id."""
+    """Decide on each topic of the request, given by name or id.
+
+    As in Kafka, what has both or neither is refused each time, and anything else has one result.
+    """
     states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    # The first mention of a topic decides; as in Kafka, the response has each topic once.
-    by_name = Counter(state.name for state in states if state.name is not None)
-    by_id = Counter(state.topic_id for state in states if state.topic_id != ZERO_UUID)
+    named = Counter((state.name, state.topic_id) for state in states)
     results: list[DeletableTopicResult] = []
     records: list[Message] = []
     answered: set[tuple[str | None, Uuid]] = set()
     for state in states:
-        if (state.name, state.topic_id) in answered:
+        name, topic_id = key = (state.name, state.topic_id)
+        if key in answered:
             continue
-        answered.add((state.name, state.topic_id))
+        if (name is None) != (topic_id == ZERO_UUID):
+            answered.add(key)
         try:
-            if by_name[state.name or ""] > 1 and state.topic_id == ZERO_UUID:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            topic = _topic_to_delete(config, image, state)
-            if state.name is None and by_name[topic.name] and by_id[topic.topic_id] == 1:
+            topic = _topic_to_delete(config, image, state, named)
+            if name is None and named[topic.name, ZERO_UUID] == 1:
                 # The result is added where the topic is given by name.
                 continue
-            _check_named_once(topic, by_name, by_id)
+            name, topic_id = topic.name, topic.topic_id
+            if state.name is not None and named[None, topic_id]:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "The provided topic name maps to an ID that was already supplied.",
+                )
             check_may_delete(config, topic.name)
             charge(len(topic.partitions))
         except KafkaError as error:
             result = DeletableTopicResult(
-                name=state.name,
-                topic_id=state.topic_id,
+                name=name,
+                topic_id=topic_id,
                 error_code=error.code,
                 error_message=error.message or None,
             )
         else:
-            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-            result = DeletableTopicResult(
-                name=topic.name, topic_id=topic.topic_id, error_code=ErrorCode.NONE
-            )
+            records.append(RemoveTopicRecord(topic_id=topic_id))
+            result = DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
         results.append(result)
     return Decision(records, DeleteTopicsResponse(responses=results))
 
@@ -331,38 +335,35 @@ def refused_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteT
 
 
 def _topic_to_delete(
-    config: ControllerConfig, image: ClusterImage, state: DeleteTopicState
+    config: ControllerConfig,
+    image: ClusterImage,
+    state: DeleteTopicState,
+    named: Counter[tuple[str | None, Uuid]],
 ) -> TopicImage:
+    name, topic_id = state.name, state.topic_id
     if not config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    if state.name is not None and state.topic_id != ZERO_UUID:
+    if name is not None and topic_id != ZERO_UUID:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )
-    if state.name is None and state.topic_id == ZERO_UUID:
+    if name is None and topic_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if state.name is not None:
-        topic = image.topics_by_name.get(state.name)
+    if named[name, topic_id] > 1:
+        what = "id" if name is None else "name"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+    if name is not None:
+        topic = image.topics_by_name.get(name)
         if topic is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 "This server does not host this topic-partition.",
             )
         return topic
-    topic = image.topics_by_id.get(state.topic_id)
+    topic = image.topics_by_id.get(topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     return topic
-
-
-def _check_named_once(topic: TopicImage, by_name: Counter[str], by_id: Counter[Uuid]) -> None:
-    if by_id[topic.topic_id] > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
-    if by_name[topic.name] and by_id[topic.topic_id]:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "The provided topic name maps to an ID that was already supplied.",
-        )
 
 
 def create_partitions(

@@ -44,7 +44,7 @@ def json_object(data: bytes) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
-def trimmed(text: str) -> str:
+def trim(text: str) -> str:
     """A name as Kafka compares it (`String.trim`)."""
     return text.strip(_TRIMMED)
 
@@ -62,7 +62,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinities are no JSON")
+    raise ValueError("NaN and infinities are not JSON")
 
 
 def check_claims(claims: Claims, rules: SignedTokens, now_ms: int) -> ValidToken:
@@ -75,13 +75,13 @@ def check_claims(claims: Claims, rules: SignedTokens, now_ms: int) -> ValidToken
     _text(claims, "jti")
     expires_at_s = _check_times(claims, rules.clock_skew_s, now_ms)
     _check_scopes(claims.get(rules.scope_claim))
-    return ValidToken(trimmed(subject_claim(claims, rules.subject_claim)), expires_at_s * 1000)
+    return ValidToken(trim(subject_claim(claims, rules.subject_claim)), expires_at_s * 1000)
 
 
 def subject_claim(claims: Claims, name: str) -> str:
     """The claim that says whose the token is. Raises TokenRefused."""
     subject = claims.get(name)
-    if not isinstance(subject, str) or not trimmed(subject):
+    if not isinstance(subject, str) or not trim(subject):
         raise TokenRefused(f"the token has no claim {name}")
     try:
         subject.encode()
@@ -97,9 +97,9 @@ def _check_audience(claims: Claims, expected: tuple[str, ...]) -> None:
             raise TokenRefused("the token has no audience")
         return
     audiences = as_list(value)
-    if not all(isinstance(each, str) for each in audiences):
-        raise TokenRefused("the token's audience is no text")
-    if not any(each in expected for each in audiences):
+    if not all(isinstance(audience, str) for audience in audiences):
+        raise TokenRefused("the token's audience is not text")
+    if not any(audience in expected for audience in audiences):
         why = "is another one" if expected else "is not expected: no audience is set"
         raise TokenRefused(f"the token's audience {why}")
 
@@ -128,7 +128,7 @@ def _check_scopes(value: object) -> None:
     scopes = as_list(value)
     if not isinstance(value, list | str):
         return
-    names = [trimmed(each) for each in scopes if isinstance(each, str)]
+    names = [trim(scope) for scope in scopes if isinstance(scope, str)]
     if len(names) < len(scopes) or not all(names):
         raise TokenRefused("the token has a scope without a name")
     if len(set(names)) < len(names):

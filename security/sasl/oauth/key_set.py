@@ -101,7 +101,7 @@ class KeySet:
         if kind is None:
             raise TokenRefused("the token's algorithm is not supported, or there is none")
         if key_id is not None and not isinstance(key_id, str):
-            raise TokenRefused("the id of the token's key is no text")
+            raise TokenRefused("the id of the token's key is not text")
         candidates = [key for key in self._keys if _fits(key, key_id, kind)]
         if len(candidates) > 1:
             candidates = [key for key in candidates if key.alg in (None, algorithm)]
@@ -122,14 +122,14 @@ def _fits(key: _PublicKey, key_id: str | None, kind: _Kind) -> bool:
 
 
 def parse_key_set(document: bytes) -> KeySet:
-    """The keys of a document that can verify tokens. Raises ValueError in one sentence.
+    """The keys of a document that can verify tokens. Raises ValueError with one message.
 
     A key that this broker cannot use is left out, as jose4j does.
     """
     try:
         entries = json_object(document).get("keys")
     except TokenRefused:
-        raise ValueError("it is no JSON object") from None
+        raise ValueError("it is not a JSON object") from None
     if not isinstance(entries, list):
         raise ValueError('it has no list of "keys"')
     keys = (_public_key(each) for each in cast("list[object]", entries)[:KEYS_MAX])

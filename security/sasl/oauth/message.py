@@ -39,7 +39,7 @@ def parse_message(message: bytes) -> BearerMessage:
     match = _MESSAGE.fullmatch(message.decode("utf-8", "replace"))
     if match is None:
         raise MalformedMessage("the message is malformed")
-    pairs = (each.split("=", 1) for each in match["pairs"].split(_SEPARATOR) if each)
+    pairs = (part.split("=", 1) for part in match["pairs"].split(_SEPARATOR) if part)
     auth = dict(pairs).get("auth")
     if auth is None:
         raise MalformedMessage("the message has no auth")

@@ -31,7 +31,7 @@ _ISSUER = f"{_PREFIX}expected.issuer"
 _SKEW = f"{_PREFIX}clock.skew.seconds"
 _SUBJECT_CLAIM = f"{_PREFIX}sub.claim.name"
 _SCOPE_CLAIM = f"{_PREFIX}scope.claim.name"
-OBEYED = (
+EFFECTIVE_KEYS = (
     CALLBACK_HANDLER,
     _URL,
     _REFRESH,
@@ -58,7 +58,7 @@ _TRUST_OPTIONS = (_TRUST_TYPE, _TRUST_PATH, _TRUST_TEXT)
 
 
 class TokenSettingError(Exception):
-    """A setting cannot be obeyed; the text says which one, and what to do."""
+    """A setting cannot be honoured; the text says which one, and what to do."""
 
 
 class Values(Protocol):
@@ -81,13 +81,13 @@ def read_tokens(
     `handler` is the class that the file names for this listener and mechanism, or empty.
     """
     if handler == UNSECURED_HANDLER:
-        return _unsecured({} if entry is None else _options(entry))
+        return _unsecured_tokens({} if entry is None else _options(entry))
     if handler == SIGNED_HANDLER:
-        return _signed(values, {} if entry is None else _options(entry))
+        return _signed_tokens(values, {} if entry is None else _options(entry))
     what = f"names {handler}, which tierlog does not have" if handler else "has to be set"
     raise TokenSettingError(
         f"{values.full_name(CALLBACK_HANDLER)} {what}: set it to {SIGNED_HANDLER} for signed"
-        f" tokens, or, in tests, to {UNSECURED_HANDLER} for tokens that anybody can write"
+        f" tokens, or, in tests, to {UNSECURED_HANDLER} for tokens that anyone can write"
     )
 
 
@@ -97,8 +97,8 @@ def token_warnings(listener: str, tokens: SignedTokens | UnsecuredTokens | None)
         return []
     if isinstance(tokens, UnsecuredTokens):
         return [
-            f"Listener {listener} accepts tokens without a signature: whoever reaches it can be"
-            " anybody. That is meant for tests only."
+            f"Listener {listener} accepts tokens without a signature: any client that reaches"
+            " it can pose as any user. That is meant for tests only."
         ]
     warnings: list[str] = []
     if not tokens.audiences:
@@ -110,8 +110,8 @@ def token_warnings(listener: str, tokens: SignedTokens | UnsecuredTokens | None)
         warnings.append(f"Listener {listener} accepts tokens of any issuer: set {_ISSUER}.")
     if tokens.endpoint.url.startswith("http:"):
         warnings.append(
-            f"Listener {listener} reads the keys that verify tokens over plain HTTP: whoever can"
-            " change what is sent there can log in as anybody."
+            f"Listener {listener} reads the keys that verify tokens over plain HTTP: anyone who"
+            " can change what is sent there can log in as any user."
         )
     return warnings
 
@@ -131,7 +131,7 @@ def _check_options(options: Iterable[str], prefix: str, obeyed: tuple[str, ...])
             )
 
 
-def _unsecured(options: Mapping[str, str]) -> UnsecuredTokens:
+def _unsecured_tokens(options: Mapping[str, str]) -> UnsecuredTokens:
     _check_options(options, _OPTION, _UNSECURED_OPTIONS)
     skew = options.get(_SKEW_OPTION, "").strip() or "0"
     if not (skew.isascii() and skew.isdigit() and int(skew) < 1 << 31):
@@ -144,7 +144,7 @@ def _unsecured(options: Mapping[str, str]) -> UnsecuredTokens:
     )
 
 
-def _signed(values: Values, options: Mapping[str, str]) -> SignedTokens:
+def _signed_tokens(values: Values, options: Mapping[str, str]) -> SignedTokens:
     _check_options(options, "ssl.", _TRUST_OPTIONS)
     validator = _text(values, _VALIDATOR)
     if validator not in _VALIDATORS:
@@ -171,17 +171,17 @@ def _endpoint(values: Values, options: Mapping[str, str]) -> KeyEndpoint:
         )
     if not _is_address(url):
         raise TokenSettingError(
-            f"{values.full_name(_URL)} is no address of the form file:///path, https://host/path or"
-            " http://host/path"
+            f"{values.full_name(_URL)} is not an address of the form file:///path, https://host/path"
+            " or http://host/path"
         )
     allowed = cast("list[object]", values.value(ALLOWED_URLS) or [])
     if url not in [str(each).strip() for each in allowed]:
-        # Kafka asks for it so that whoever can change this property cannot read files with it.
+        # Kafka requires it, so that a change of this property alone cannot read files.
         raise TokenSettingError(
             f"{values.full_name(_URL)} is not allowed: name its address in {ALLOWED_URLS} as well"
         )
     backoff_ms = _number(values, _BACKOFF, 0)
-    trusted_path, trusted_text = _trusted(options)
+    trusted_path, trusted_text = _trust_store(options)
     return KeyEndpoint(
         url,
         _number(values, _REFRESH, 1),
@@ -205,7 +205,7 @@ def _is_address(url: str) -> bool:
     return parts.scheme in ("https", "http") and bool(host) and parts.username is None
 
 
-def _trusted(options: Mapping[str, str]) -> tuple[str, str]:
+def _trust_store(options: Mapping[str, str]) -> tuple[str, str]:
     path, text = options.get(_TRUST_PATH, ""), options.get(_TRUST_TEXT, "")
     if (path or text) and options.get(_TRUST_TYPE, "").upper() != "PEM":
         raise TokenSettingError(

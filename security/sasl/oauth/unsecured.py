@@ -1,6 +1,6 @@
 """Tokens without a signature, by `OAuthBearerUnsecuredValidatorCallbackHandler`: for tests only.
 
-Whoever reaches the listener writes such a token and is whom it names.
+Any client that reaches the listener can write such a token, and is the principal it names.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from .claims import (
     json_object,
     number_claim,
     subject_claim,
-    trimmed,
+    trim,
 )
 from .token import TokenRefused, ValidateToken, ValidToken
 
@@ -22,7 +22,7 @@ _PARTS = 3
 
 
 def unsecured_validator(rules: UnsecuredTokens, wall_clock_ms: Callable[[], int]) -> ValidateToken:
-    """Accepts what obeys the rules, whoever wrote it."""
+    """Accepts any token that obeys the rules, from any client."""
     return partial(_validate, rules, wall_clock_ms)
 
 
@@ -69,7 +69,7 @@ def _scopes(value: object) -> set[str]:
     if value is None:
         return set()
     scopes = as_list(value)
-    texts = [trimmed(each) for each in scopes if isinstance(each, str)]
+    texts = [trim(scope) for scope in scopes if isinstance(scope, str)]
     if len(texts) < len(scopes):
-        raise TokenRefused("the token has a scope that is no text")
-    return {each for each in texts if each}
+        raise TokenRefused("the token has a scope that is not text")
+    return {text for text in texts if text}

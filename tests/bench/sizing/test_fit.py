@@ -9,7 +9,7 @@ import pytest
 from tierlog.bench.figures import ResultsWriter, RunKey
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Case, Scale
-from tierlog.bench.scenarios.sizing import SCENARIO, IdleCluster, LoadedCluster
+from tierlog.bench.scenarios.clusters.sizing import SCENARIO, IdleCluster, LoadedCluster
 from tierlog.bench.sizing import costs as costs_module, fit
 from tierlog.bench.sizing.costs import MEASURED, Costs
 from tierlog.bench.sizing.model import Share, needs_of
@@ -109,8 +109,8 @@ def test_cases_of_both_kinds_are_left_for_the_check() -> None:
 def test_constants_are_written_into_the_table() -> None:
     text = Path(costs_module.__file__).read_text()
     again = fit.written(text, {"broker_mib": 41.2345, "batch_us": 0.0})
-    assert re.search(r'"broker_mib",\s+41\.2,\s+"MiB"', again)
-    assert re.search(r'"batch_us",\s+0\.0,\s+"µs"', again)
+    assert re.search(r'broker_mib: float = _cost\(\s*41\.2,\s+"MiB"', again)
+    assert re.search(r'batch_us: float = _cost\(\s*0\.0,\s+"µs"', again)
     assert fit.written(again, {"broker_mib": 41.2345}) == again
 
 

@@ -1,8 +1,8 @@
 """The outcome of a run of a minute that never was: two clients, four faults, one history."""
 
-from tierlog.bench.chaos.acknowledged import Acknowledged, Answer, Violation, Wrong
-from tierlog.bench.chaos.faults import Fired
-from tierlog.bench.chaos.in_sync import InSync
+from tierlog.bench.harness.checker.acknowledged import Acknowledged, Answer, Violation, Wrong
+from tierlog.bench.harness.cluster_runs.in_sync import InSync
+from tierlog.bench.harness.faults.fault_runner import Fired
 from tierlog.bench.torture.outcome import ClientSeen, CopySeen, HistoriesSeen, Outcome, Plot
 from tierlog.bench.torture.plan import Tally
 

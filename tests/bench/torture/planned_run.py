@@ -2,41 +2,29 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from tierlog.bench.chaos.faults import Planned
-from tierlog.bench.cluster import ClusterNode
-from tierlog.bench.torture.fault import Fault, Grounds
+from tierlog.bench.harness.faults.fault import Fault, Grounds, Nodes
+from tierlog.bench.harness.faults.fault_runner import Planned
 from tierlog.bench.torture.plan import Turns
 
 TICK_S = 0.1
 
 
-@dataclass(frozen=True)
-class MadeUpFault:
-    """A fault that is only planned."""
+def _never(grounds: Grounds, nodes: Nodes, lasts_s: float) -> None:
+    raise NotImplementedError
 
-    name: str
-    is_alone: bool = False
 
-    def missing(self) -> str | None:
-        return None
-
-    def prepare(self, node: ClusterNode) -> None: ...
-
-    def choose(self, grounds: Grounds) -> tuple[int, ...]:
-        raise NotImplementedError
-
-    def act(self, grounds: Grounds, nodes: tuple[int, ...], lasts_s: float) -> None:
-        raise NotImplementedError
+def only_planned(name: str, *, is_alone: bool = False) -> Fault:
+    """A fault that is never done."""
+    return Fault(name, "", _never, is_alone=is_alone)
 
 
 def made_up(storm: int, alone: int) -> list[Fault]:
     """So many faults of both kinds."""
     return [
-        *(MadeUpFault(f"storm-{at}") for at in range(storm)),
-        *(MadeUpFault(f"alone-{at}", is_alone=True) for at in range(alone)),
+        *(only_planned(f"storm-{at}") for at in range(storm)),
+        *(only_planned(f"alone-{at}", is_alone=True) for at in range(alone)),
     ]
 
 

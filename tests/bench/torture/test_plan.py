@@ -2,9 +2,9 @@
 
 from hypothesis import given, settings, strategies as st
 
-from tierlog.bench.chaos.faults import NOT_READY, Planned
+from tierlog.bench.harness.faults.fault_runner import NOT_READY, Planned
 
-from .planned_run import MadeUpFault, made_up, play
+from .planned_run import made_up, only_planned, play
 
 counts = st.integers(0, 12)
 seeds = st.text("abc", min_size=1, max_size=3)
@@ -48,8 +48,8 @@ def test_a_kind_that_can_never_begin_holds_up_no_other(storm: int, alone: int, s
     stuck = {"stuck", "stuck-alone"}
     faults = [
         *made_up(storm, alone),
-        MadeUpFault("stuck"),
-        MadeUpFault("stuck-alone", is_alone=True),
+        only_planned("stuck"),
+        only_planned("stuck-alone", is_alone=True),
     ]
 
     def can_begin(planned: Planned, at: float) -> bool:

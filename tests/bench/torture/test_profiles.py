@@ -6,11 +6,10 @@ import shutil
 import pytest
 
 from tierlog.bench.__main__ import main
+from tierlog.bench.harness.faults.disk import Failing
+from tierlog.bench.harness.faults.disk_control import MILLION
 from tierlog.bench.torture import profiles
 from tierlog.bench.torture.command_line import PROFILES
-from tierlog.bench.torture.faults.disk import DiskFails
-from tierlog.bench.torture.faults.disk_control import MILLION
-from tierlog.bench.torture.meanings import says
 from tierlog.tests.house_rules import ROOT
 
 
@@ -26,7 +25,7 @@ def test_a_profile_of_all_has_every_fault_once() -> None:
 
 
 def test_every_fault_says_in_a_sentence_of_its_own_what_it_is() -> None:
-    sentences = [says(fault) for fault in profiles.faults_of(["all"]).values()]
+    sentences = [fault.says for fault in profiles.faults_of(["all"]).values()]
     assert len(set(sentences)) == len(sentences)
     assert all(each.endswith(".") for each in sentences)
 
@@ -35,9 +34,9 @@ def test_the_list_and_the_page_give_the_share_of_calls_that_fail() -> None:
     page = (ROOT / "docs" / "torture.md").read_text().lower()
     words = {4: "four"}
     for fault in profiles.faults_of(["disk"]).values():
-        if isinstance(fault, DiskFails) and fault.per_million < MILLION:
-            number = MILLION // fault.per_million
-            assert f" in {words.get(number, number)} " in says(fault)
+        if isinstance(fault.act, Failing) and fault.act.per_million < MILLION:
+            number = MILLION // fault.act.per_million
+            assert f" in {words.get(number, number)} " in fault.says
             assert re.search(rf"\| `.*{fault.name}.* in {words.get(number, number)}\b", page)
 
 

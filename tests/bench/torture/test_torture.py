@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.__main__ import main
-from tierlog.bench.chaos.acknowledged import Wrong
-from tierlog.bench.chaos.steady_producers import LIBRDKAFKA
-from tierlog.bench.cluster import ClusterNode
+from tierlog.bench.harness.checker.acknowledged import Wrong
+from tierlog.bench.harness.faults.fault import Fault, Grounds, Nodes
+from tierlog.bench.harness.loads.acknowledged.steady_producers import LIBRDKAFKA
 from tierlog.bench.torture.command import conclude
-from tierlog.bench.torture.fault import Grounds
 from tierlog.bench.torture.outcome import Outcome, Plot
 from tierlog.bench.torture.run import Order, run
 
@@ -41,25 +40,15 @@ def test_a_run_of_seconds_judges_and_writes_its_page(
     assert len((out / "faults.jsonl").read_text().splitlines()) == figures["faults"]
 
 
-class _LossOnEveryDisk:
-    """All nodes end, and half of one partition is cut off on each of them."""
+def _loss_on_every_disk() -> Fault:
+    """All nodes end, and half of one partition is cut off on each of them. It is done once."""
+    is_done = threading.Event()
 
-    name = "planted_loss"
-    is_alone = False
-
-    def __init__(self) -> None:
-        self._is_done = threading.Event()
-
-    def missing(self) -> str | None:
-        return None
-
-    def prepare(self, node: ClusterNode) -> None: ...
-
-    def choose(self, grounds: Grounds) -> tuple[int, ...]:
+    def choose(grounds: Grounds) -> Nodes:
         free = tuple(grounds.free())
-        return free if len(free) == 3 and not self._is_done.is_set() else ()
+        return free if len(free) == 3 and not is_done.is_set() else ()
 
-    def act(self, grounds: Grounds, nodes: tuple[int, ...], lasts_s: float) -> None:
+    def act(grounds: Grounds, nodes: Nodes, lasts_s: float) -> None:
         for node in nodes:
             grounds.cluster.nodes[node].kill()
         for node in nodes:
@@ -68,13 +57,15 @@ class _LossOnEveryDisk:
             with segment.open("r+b") as file:
                 file.truncate(segment.stat().st_size // 2)
             grounds.cluster.nodes[node].spawn()
-        self._is_done.set()
+        is_done.set()
+
+    return Fault("planted_loss", "", act, choose)
 
 
 def test_a_loss_that_is_planted_on_all_disks_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    order = Order("tierlog", 3, 12.0, 1, [_LossOnEveryDisk()], [LIBRDKAFKA], [], 0)
+    order = Order("tierlog", 3, 12.0, 1, [_loss_on_every_disk()], [LIBRDKAFKA], [], 0)
     outcome = Outcome(Plot("tierlog", 3, ("planted",), 1, has_tier=False))
     run(order, tmp_path, outcome)
     assert outcome.counts[Wrong.LOST] > 0

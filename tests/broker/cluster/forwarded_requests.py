@@ -42,7 +42,7 @@ def controller_node(controller: Controller, authorizer: Authorizer | None = None
             config=_CONFIG,
             member=member,
             authorizer=authorizer,
-            tells_clients_apart=authorizer is not None,
+            identifies_clients=authorizer is not None,
         ),
     )
 

@@ -11,12 +11,8 @@ from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class
 from tierlog.clients.protocol.codec import decode, encode
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import decode_request_header, response_header
-from tierlog.clients.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-)
 from tierlog.clients.protocol.schema import Message
+from tierlog.tests import wire
 
 Answer = Callable[[Message], Message | Awaitable[Message | None] | None]
 """The response to a request; None cuts the connection."""
@@ -132,15 +128,17 @@ class ScriptedController:
 
     async def _response(self, message: Message) -> Message | None:
         if message.api_key == ApiKey.API_VERSIONS:
-            return ApiVersionsResponse(
+            return wire.ApiVersionsResponse(
                 api_keys=[
-                    ApiVersion(
+                    wire.ApiVersion(
                         api_key=key, min_version=api.lowest_version, max_version=api.highest_version
                     )
                     for key, api in self._announced.items()
                 ],
                 finalized_features=[
-                    FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                    wire.FinalizedFeatureKey(
+                        name=name, max_version_level=level, min_version_level=level
+                    )
                     for name, level in self.finalized.items()
                 ],
             )

@@ -61,7 +61,7 @@ class _Cluster:
     lifecycle: BrokerLifecycle
     controller: ScriptedController
     leader: LeaderInTest
-    fatal: asyncio.Queue[str] = field(default_factory=asyncio.Queue[str])
+    fatal: asyncio.Queue[str]
     registrations: list[BrokerRegistrationRequest] = field(
         default_factory=list[BrokerRegistrationRequest]
     )
@@ -137,16 +137,17 @@ async def _cluster(
         client_id="heartbeats",
         request_timeout_ms=config.heartbeat_interval_ms,
     )
+    fatal: asyncio.Queue[str] = asyncio.Queue()
     lifecycle = BrokerLifecycle(
         _REGISTRATION,
         config,
         channel,
         offset,
         Supervisor(Random(1)),
+        fatal.put_nowait,
         directory_failure_timeout_ms=directory_failure_timeout_ms,
     )
-    cluster = _Cluster(lifecycle, controller, leader)
-    lifecycle.on_fatal = cluster.fatal.put_nowait
+    cluster = _Cluster(lifecycle, controller, leader, fatal)
     controller.script[ApiKey.BROKER_REGISTRATION] = cluster.register
     controller.script[ApiKey.BROKER_HEARTBEAT] = cluster.heartbeat
     try:
@@ -312,10 +313,10 @@ async def test_a_failed_directory_is_reported_at_once_and_from_then_on() -> None
     async with _cluster(_SLOW) as cluster:
         cluster.lifecycle.start()
         await cluster.until_running()
-        cluster.lifecycle.tell_offline([_DIRECTORY])
+        cluster.lifecycle.report_offline([_DIRECTORY])
         await cluster.until(lambda: cluster.heartbeats[-1].offline_log_dirs == [_DIRECTORY])
         other = Uuid(bytes(range(50, 66)))
-        cluster.lifecycle.tell_offline([other])
+        cluster.lifecycle.report_offline([other])
         await cluster.until(lambda: cluster.heartbeats[-1].offline_log_dirs == [_DIRECTORY, other])
 
 
@@ -326,7 +327,7 @@ async def test_a_directory_failure_that_cannot_be_reported_stops_the_broker() ->
         await cluster.until_running()
         cluster.leader.names(-1, None)
         await cluster.controller.stop()
-        cluster.lifecycle.tell_offline([_DIRECTORY])
+        cluster.lifecycle.report_offline([_DIRECTORY])
         assert "log.dir.failure.timeout.ms" in await cluster.fatal.get()
 
 

@@ -11,39 +11,26 @@ from tierlog.broker.cluster.controller_channel import ControllerChannel
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import DESERTED_MAX
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.tests import wire
 from tierlog.tests.broker.cluster.scripted_controller import (
     TIMEOUT_S,
     Answer,
     LeaderInTest,
     ScriptedController,
     never,
-    story,
 )
 
 _TIMEOUT_MS = TIMEOUT_S * 1000
 
 
 def _ids(first: int) -> Answer:
-    return lambda _: AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=1000)
+    return lambda _: wire.AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=1000)
 
 
 def _refusal(code: ErrorCode) -> Answer:
-    return lambda _: AllocateProducerIdsResponse(error_code=code)
+    return lambda _: wire.AllocateProducerIdsResponse(error_code=code)
 
 
 @asynccontextmanager
@@ -80,15 +67,14 @@ async def _channel(
 
 async def _allocate(channel: ControllerChannel, timeout_ms: int = _TIMEOUT_MS) -> int:
     response = await channel.request(
-        AllocateProducerIdsRequest(broker_id=1, broker_epoch=5),
-        AllocateProducerIdsResponse,
+        wire.AllocateProducerIdsRequest(broker_id=1, broker_epoch=5),
+        wire.AllocateProducerIdsResponse,
         timeout_ms,
     )
     assert not response.error_code
     return response.producer_id_start
 
 
-@story
 async def test_requests_share_one_connection_to_the_leader() -> None:
     leader = LeaderInTest()
     async with _controllers(_ids(1000)) as [node], _channel(leader) as channel:
@@ -97,7 +83,6 @@ async def test_requests_share_one_connection_to_the_leader() -> None:
         assert node.connections == 1
 
 
-@story
 async def test_a_request_waits_for_a_leader() -> None:
     leader = LeaderInTest()
     async with _controllers(_ids(1000)) as [node], _channel(leader) as channel:
@@ -107,7 +92,6 @@ async def test_a_request_waits_for_a_leader() -> None:
         assert await allocation == 1000
 
 
-@story
 async def test_not_controller_is_asked_again_until_the_quorum_names_another() -> None:
     leader = LeaderInTest()
     former = _refusal(ErrorCode.NOT_CONTROLLER)
@@ -119,17 +103,19 @@ async def test_not_controller_is_asked_again_until_the_quorum_names_another() ->
         assert await allocation == 2000
 
 
-@story
 async def test_a_connection_that_is_cut_is_opened_again() -> None:
     leader = LeaderInTest()
-    answers: list[Message | None] = [None, None, AllocateProducerIdsResponse(producer_id_start=7)]
+    answers: list[Message | None] = [
+        None,
+        None,
+        wire.AllocateProducerIdsResponse(producer_id_start=7),
+    ]
     async with _controllers(lambda _: answers.pop(0)) as [node], _channel(leader) as channel:
         leader.names(3, node)
         assert await _allocate(channel) == 7
         assert node.connections == 3
 
 
-@story
 async def test_a_try_without_a_response_is_followed_by_another() -> None:
     leader = LeaderInTest()
     async with _controllers(never) as [node], _channel(leader, 50) as channel:
@@ -140,7 +126,6 @@ async def test_a_try_without_a_response_is_followed_by_another() -> None:
         assert await allocation == 9
 
 
-@story
 async def test_a_connection_without_a_response_is_kept_until_another_has_one() -> None:
     """A controller may take the end of a connection for the end of its broker's process."""
     leader = LeaderInTest()
@@ -159,7 +144,6 @@ async def test_a_connection_without_a_response_is_kept_until_another_has_one() -
         assert node.connections == 4
 
 
-@story
 async def test_of_many_connections_without_a_response_the_oldest_is_closed() -> None:
     leader = LeaderInTest()
     async with (
@@ -174,7 +158,6 @@ async def test_of_many_connections_without_a_response_the_oldest_is_closed() -> 
         allocation.cancel()
 
 
-@story
 async def test_a_new_leader_ends_the_wait_for_a_frozen_one() -> None:
     leader = LeaderInTest()
     async with _controllers(never, _ids(2000)) as [frozen, new], _channel(leader) as channel:
@@ -188,26 +171,26 @@ async def test_a_new_leader_ends_the_wait_for_a_frozen_one() -> None:
         assert await allocation == 2000
 
 
-@story
 async def test_an_item_that_was_not_decided_makes_the_request_be_sent_again() -> None:
     leader = LeaderInTest()
     codes = [ErrorCode.NOT_CONTROLLER, ErrorCode.TOPIC_ALREADY_EXISTS]
 
     def create(_: Message) -> Message:
-        return CreateTopicsResponse(
-            topics=[CreatableTopicResult(name="t", error_code=codes.pop(0))]
+        return wire.CreateTopicsResponse(
+            topics=[wire.CreatableTopicResult(name="t", error_code=codes.pop(0))]
         )
 
     node = ScriptedController({ApiKey.CREATE_TOPICS: create})
     await node.start()
     async with _channel(leader) as channel:
         leader.names(3, node)
-        response = await channel.request(CreateTopicsRequest(), CreateTopicsResponse, _TIMEOUT_MS)
+        response = await channel.request(
+            wire.CreateTopicsRequest(), wire.CreateTopicsResponse, _TIMEOUT_MS
+        )
         assert [topic.error_code for topic in response.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
     await node.stop()
 
 
-@story
 async def test_the_time_ends_without_a_leader() -> None:
     async with _channel(LeaderInTest()) as channel:
         with pytest.raises(KafkaError, match="no controller is active") as failure:
@@ -215,7 +198,6 @@ async def test_the_time_ends_without_a_leader() -> None:
     assert failure.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-@story
 async def test_the_time_ends_with_what_the_last_try_met() -> None:
     leader = LeaderInTest()
     async with _controllers(_refusal(ErrorCode.NOT_CONTROLLER)) as [node]:
@@ -226,19 +208,17 @@ async def test_the_time_ends_with_what_the_last_try_met() -> None:
     assert failure.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-@story
 async def test_other_errors_are_for_the_caller() -> None:
     leader = LeaderInTest()
     async with _controllers(_refusal(ErrorCode.STALE_BROKER_EPOCH)) as [node]:
         async with _channel(leader) as channel:
             leader.names(3, node)
             response = await channel.request(
-                AllocateProducerIdsRequest(), AllocateProducerIdsResponse, _TIMEOUT_MS
+                wire.AllocateProducerIdsRequest(), wire.AllocateProducerIdsResponse, _TIMEOUT_MS
             )
     assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-@story
 async def test_a_controller_that_does_not_serve_an_api_is_named() -> None:
     leader = LeaderInTest()
     async with _controllers(_ids(1)) as [node], _channel(leader) as channel:
@@ -246,11 +226,12 @@ async def test_a_controller_that_does_not_serve_an_api_is_named() -> None:
         with pytest.raises(
             KafkaError, match="does not support a version of UnregisterBroker"
         ) as bad:
-            await channel.request(UnregisterBrokerRequest(), UnregisterBrokerResponse, _TIMEOUT_MS)
+            await channel.request(
+                wire.UnregisterBrokerRequest(), wire.UnregisterBrokerResponse, _TIMEOUT_MS
+            )
     assert bad.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-@story
 async def test_too_many_requests_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller_channel, "REQUESTS_MAX", 2)
     async with _channel(LeaderInTest()) as channel:
@@ -264,7 +245,6 @@ async def test_too_many_requests_are_refused_at_once(monkeypatch: pytest.MonkeyP
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-@story
 async def test_a_closed_channel_ends_its_requests() -> None:
     leader = LeaderInTest()
     async with _controllers(never) as [node]:

@@ -11,10 +11,6 @@ from tierlog.broker.cluster.controller_registration import ControllerRegistratio
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
@@ -26,11 +22,8 @@ from tierlog.replication.metadata.cluster_image import (
     Endpoint,
 )
 from tierlog.replication.metadata.metadata_records import METADATA_VERSION_FEATURE
-from tierlog.tests.broker.cluster.scripted_controller import (
-    LeaderInTest,
-    ScriptedController,
-    story,
-)
+from tierlog.tests import wire
+from tierlog.tests.broker.cluster.scripted_controller import LeaderInTest, ScriptedController
 
 _INCARNATION = Uuid(bytes(range(16)))
 _DATA = ControllerRegistrationData(
@@ -53,7 +46,7 @@ async def _registration(
 ) -> AsyncGenerator[tuple[ControllerRegistration, ScriptedController, LeaderInTest]]:
     def register(_: Message) -> Message:
         code = refusals.pop(0) if refusals else ErrorCode.NONE
-        return ControllerRegistrationResponse(error_code=code, error_message=None)
+        return wire.ControllerRegistrationResponse(error_code=code, error_message=None)
 
     controller = ScriptedController({ApiKey.CONTROLLER_REGISTRATION: register})
     await controller.start()
@@ -78,7 +71,6 @@ def _publish(registration: ControllerRegistration, image: ClusterImage) -> None:
     registration.publish(image, ClusterDelta.between(ClusterImage("cluster"), image))
 
 
-@story
 async def test_it_registers_until_its_image_has_it() -> None:
     async with _registration([ErrorCode.REQUEST_TIMED_OUT]) as (registration, controller, _):
         await asyncio.sleep(0.05)
@@ -89,7 +81,7 @@ async def test_it_registers_until_its_image_has_it() -> None:
         await controller.until_requests(2)
         _publish(registration, _registered(_INCARNATION))
         sent = controller.requests[0]
-        assert isinstance(sent, ControllerRegistrationRequest)
+        assert isinstance(sent, wire.ControllerRegistrationRequest)
         assert (sent.controller_id, sent.incarnation_id) == (3, _INCARNATION)
         assert [each.name for each in sent.listeners] == ["CONTROLLER"]
         assert [each.name for each in sent.features] == [METADATA_VERSION_FEATURE]
@@ -100,7 +92,6 @@ async def test_it_registers_until_its_image_has_it() -> None:
         await controller.until_requests(3)
 
 
-@story
 async def test_it_registers_again_with_another_leader() -> None:
     async with _registration([]) as (registration, controller, leader):
         _publish(registration, _NEW)
@@ -110,7 +101,6 @@ async def test_it_registers_again_with_another_leader() -> None:
         await controller.until_requests(2)
 
 
-@story
 async def test_a_registered_controller_sends_nothing() -> None:
     async with _registration([]) as (registration, controller, _):
         _publish(registration, _registered(_INCARNATION))
@@ -118,7 +108,6 @@ async def test_a_registered_controller_sends_nothing() -> None:
         assert not controller.requests
 
 
-@story
 async def test_an_old_cluster_has_no_such_record() -> None:
     async with _registration([]) as (registration, controller, _):
         _publish(registration, replace(_NEW, features={METADATA_VERSION_FEATURE: 14}))

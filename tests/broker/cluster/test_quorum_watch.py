@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tierlog.broker.cluster.quorum_watch import QuorumWatch, absence
-from tierlog.tests.broker.cluster.scripted_controller import TIMEOUT_S, LeaderInTest, story
+from tierlog.tests.broker.cluster.scripted_controller import TIMEOUT_S, LeaderInTest
 
 _REFUSED = {
     "n2:9093": "Cannot connect to n2:9093",
@@ -18,7 +18,6 @@ _WHY = (
 )
 
 
-@story
 async def test_a_node_says_what_it_waits_for_and_who_leads(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -61,7 +61,7 @@ def test_every_property_without_effect_is_named() -> None:
     assert warning == f"20 of Kafka's properties have no effect here: {', '.join(names)}"
 
 
-def test_options_of_a_tier_that_is_nowhere_are_told() -> None:
+def test_options_of_a_tier_that_is_nowhere_are_reported() -> None:
     stated = {"rsm.config.option.key": "abc", "rsm.config.option.secret": "xyz"}
     assert config_warnings(read_config(stated)) == [
         "rsm.config.option.key, rsm.config.option.secret have no effect without rsm.config.url."
@@ -70,7 +70,7 @@ def test_options_of_a_tier_that_is_nowhere_are_told() -> None:
     assert config_warnings(read_config({**off, **stated})) == []
 
 
-def test_session_timeouts_that_leave_no_choice_are_told_and_accepted_as_by_kafka() -> None:
+def test_session_timeouts_that_leave_no_choice_are_reported_and_accepted_as_by_kafka() -> None:
     config = read_config({"group.max.session.timeout.ms": "1000"})
     assert config_warnings(config) == [
         "group.max.session.timeout.ms is below group.min.session.timeout.ms (1000 and 6000): no "

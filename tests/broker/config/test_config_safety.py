@@ -145,7 +145,7 @@ def test_a_name_that_the_protocol_map_repeats_with_one_protocol_is_fine() -> Non
     read_config({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PLAINTEXT:PLAINTEXT"})
 
 
-def test_what_one_listener_is_told_without_effect_is_named() -> None:
+def test_a_property_of_a_listener_without_effect_is_named() -> None:
     stated = {
         **TWO_LISTENERS,
         "listener.name.inside.connections.max.idle.ms": "5000",
@@ -181,7 +181,7 @@ def test_a_listener_that_there_is_not_is_named() -> None:
         ("log4j.rootLogger", "."),
     ],
 )
-def test_a_misspelt_name_is_told_whatever_it_begins_with(name: str, hint: str) -> None:
+def test_a_misspelt_name_is_reported_whatever_it_begins_with(name: str, hint: str) -> None:
     assert warnings_of({**TWO_LISTENERS, name: "INFO"}) == [f"Unknown property {name}{hint}"]
 
 
@@ -253,8 +253,8 @@ def test_nodes_without_a_name_are_warned_of_unless_they_are_super_users(tmp_path
 def test_an_authorizer_without_super_users_is_warned_of() -> None:
     stated = {**dev_properties(), "authorizer.class.name": STANDARD}
     assert (
-        "super.users is empty: only who an entry allows may do anything, which is nobody in a new"
-        " cluster. Set it to User:<name>."
+        "super.users is empty: only principals with an ACL can do anything, and a new cluster"
+        " has no ACLs. Set it to User:<name>."
     ) in warnings_of(stated)
     assert not warnings_of({**stated, "allow.everyone.if.no.acl.found": "true"})
 

@@ -53,15 +53,17 @@ def test_a_node_of_one_role_has_listeners_of_one_kind() -> None:
 
 
 def test_a_controller_is_advertised_at_the_address_of_its_voter() -> None:
-    (told,) = listeners_of(COMBINED | {"controller.quorum.voters": "1@h:9"}).advertised_controllers
-    assert told == Endpoint("CONTROLLER", "h", 9)
+    (endpoint,) = listeners_of(
+        COMBINED | {"controller.quorum.voters": "1@h:9"}
+    ).advertised_controllers
+    assert endpoint == Endpoint("CONTROLLER", "h", 9)
     stated = {"advertised.listeners": "PLAINTEXT://h:1,CONTROLLER://g:2"}
-    (told,) = listeners_of(COMBINED | stated).advertised_controllers
-    assert told == Endpoint("CONTROLLER", "g", 2)
+    (endpoint,) = listeners_of(COMBINED | stated).advertised_controllers
+    assert endpoint == Endpoint("CONTROLLER", "g", 2)
     dynamic = COMBINED | {"controller.quorum.bootstrap.servers": "h:9"}
     del dynamic["controller.quorum.voters"]
-    (told,) = listeners_of(dynamic).advertised_controllers
-    assert told == Endpoint("CONTROLLER", "here", 9093)
+    (endpoint,) = listeners_of(dynamic).advertised_controllers
+    assert endpoint == Endpoint("CONTROLLER", "here", 9093)
 
 
 def test_of_two_entries_for_a_voter_the_last_counts() -> None:
@@ -69,7 +71,7 @@ def test_of_two_entries_for_a_voter_the_last_counts() -> None:
     quorum = read_quorum(values, 7)
     assert quorum.voters == (QuorumVoter(1, "c", 3), QuorumVoter(2, "b", 2))
     assert quorum.own_voter is None
-    assert quorum.is_only is Role.BROKER
+    assert quorum.only_role is Role.BROKER
 
 
 def test_a_process_that_is_the_whole_cluster_needs_no_listener_for_controllers() -> None:

@@ -107,5 +107,5 @@ def test_what_a_listener_obeys_gives_no_warning() -> None:
     ],
 )
 def test_a_misspelt_protection_refuses_the_start(name: str, meant: str) -> None:
-    assert f"{name} is no property of Kafka or tierlog" in refused({name: "1"})
+    assert f"{name} is not a property of Kafka or tierlog" in refused({name: "1"})
     assert f"did you mean {meant}?" in refused({name: "1"})

@@ -7,13 +7,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from tierlog.broker.dispatch.fetch_pacing import PAUSE_S, SMALL_BYTES, FetchPacing, PacingState
 
-from .fetching_clients import (
-    PROCESSED_BYTES,
-    batching,
-    hesitating,
-    processing,
-    queueing,
-)
+from .fetching_clients import PROCESSED_BYTES, batching, hesitating, processing, queueing
 
 _NETWORK = 290e6
 """Measured: a broker and librdkafka's own thread, 100 B records, two cores."""

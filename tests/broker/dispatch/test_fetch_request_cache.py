@@ -21,15 +21,10 @@ from tierlog.clients.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.protocol.primitives import size_of
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.tests import wire
 
 from ...broker_process import BrokerThread, RawClient
 from ..twin_brokers import (
@@ -137,10 +132,10 @@ def unusual() -> st.SearchStrategy[Asked]:
 def produce(client: RawClient, topic: str, partition: int, *, value: bytes = b"") -> int:
     """Append one batch of two records; its base offset."""
     batch = build_batch([Record(0, 1_700_000_000_000, None, value, ()) for _ in range(2)])
-    data = PartitionProduceData(index=partition, records=memoryview(batch))
-    asked = TopicProduceData(name=topic, partition_data=[data])
-    request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[asked])
-    (topic_answer,) = client.ask(request, 9, ProduceResponse).responses
+    data = wire.PartitionProduceData(index=partition, records=memoryview(batch))
+    asked = wire.TopicProduceData(name=topic, partition_data=[data])
+    request = wire.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[asked])
+    (topic_answer,) = client.ask(request, 9, wire.ProduceResponse).responses
     (result,) = topic_answer.partition_responses
     assert result.error_code == 0
     return result.base_offset
@@ -153,14 +148,14 @@ def transact(port: int) -> Producer:
     for number in range(6):
         producer.begin_transaction()
         producer.produce(TOPICS[0], bytes(1_000), partition=2)
-        producer.flush(10)
+        producer.flush(60)
         if number % 2:
             producer.abort_transaction(10)
         else:
             producer.commit_transaction(10)
     producer.begin_transaction()
     producer.produce(TOPICS[0], bytes(1_000), partition=3)
-    producer.flush(10)
+    producer.flush(60)
     return producer
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tierlog.broker.dispatch.apis import Apis
 from tierlog.broker.dispatch.fetch_pacing import FetchPacing
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import Response
 from tierlog.clients.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

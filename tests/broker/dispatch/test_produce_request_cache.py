@@ -17,19 +17,15 @@ from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.replication.leader.replica_manager import ReplicaManager
 from tierlog.replication.metadata.metadata_records import ConfigRecord
+from tierlog.tests import wire
+from tierlog.tests.simulation.loop import SimulatedLoop
 
 from ...broker_process import BrokerThread, RawClient
-from ...replication.three_replicas import SECOND, THIRD, Leader, with_leader
+from ...replication.three_replicas import SECOND, THIRD, one_leader
 from ..twin_brokers import (
     PARTITIONS,
     TOPICS,
@@ -43,16 +39,18 @@ from ..twin_brokers import (
 )
 
 
-def data_of(size: int, *, index: int = 0, damaged: bool = False) -> PartitionProduceData:
+def data_of(size: int, *, index: int = 0, damaged: bool = False) -> wire.PartitionProduceData:
     batch = build_batch([Record(0, 1_700_000_000_000, None, bytes(size), ())])
     if damaged:
         batch[-1] ^= 0xFF
-    return PartitionProduceData(index=index, records=memoryview(batch))
+    return wire.PartitionProduceData(index=index, records=memoryview(batch))
 
 
-def asking(topic: str, *data: PartitionProduceData, topic_id: Uuid = ZERO_UUID) -> ProduceRequest:
-    asked = TopicProduceData(name=topic, topic_id=topic_id, partition_data=list(data))
-    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[asked])
+def asking(
+    topic: str, *data: wire.PartitionProduceData, topic_id: Uuid = ZERO_UUID
+) -> wire.ProduceRequest:
+    asked = wire.TopicProduceData(name=topic, topic_id=topic_id, partition_data=list(data))
+    return wire.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[asked])
 
 
 class Asked(NamedTuple):
@@ -138,14 +136,14 @@ def test_a_cut_request_ends_the_connection_after_many_good_ones_too(
     check_cut_requests(twins[0], Asked())
 
 
-def test_many_partitions_in_turn_are_all_told_apart(twins: tuple[Twin, Twin]) -> None:
+def test_many_partitions_in_turn_are_all_distinguished(twins: tuple[Twin, Twin]) -> None:
     twin, _ = twins
     with RawClient(twin.port) as client:
         known: dict[int, int] = {}
         for turn in range(3):
             for index in range(PARTITIONS):
                 request = asking("t", data_of(10, index=index))
-                answer = client.ask(request, 10, ProduceResponse)
+                answer = client.ask(request, 10, wire.ProduceResponse)
                 (result,) = answer.responses[0].partition_responses
                 assert (result.index, result.error_code) == (index, 0)
                 assert not turn or result.base_offset == known[index] + 1
@@ -157,7 +155,7 @@ def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
         topic_id = create(client, "t")
 
         def produce(wanted: Uuid) -> tuple[int, int]:
-            answer = client.ask(asking("", data_of(1), topic_id=wanted), 13, ProduceResponse)
+            answer = client.ask(asking("", data_of(1), topic_id=wanted), 13, wire.ProduceResponse)
             (result,) = answer.responses[0].partition_responses
             return result.error_code, result.base_offset
 
@@ -177,13 +175,15 @@ class Parts(NamedTuple):
     authorizer: None = None
 
 
-def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records() -> None:
+async def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records(
+    loop: SimulatedLoop,
+) -> None:
     asker = RequestContext(ApiKey.PRODUCE, 9, "me", "here", "PLAINTEXT")
 
     def frame() -> memoryview:
         return memoryview(bytearray(encode_bytes(asking("t", data_of(10)), 9)))
 
-    async def story(leader: Leader) -> None:
+    async with one_leader(loop) as leader:
         min_isr = ConfigRecord(resource_type=2, resource_name="t", name="min.insync.replicas")
         min_isr.value = "1"
         leader.publish(min_isr)
@@ -193,7 +193,7 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
         for offset in range(2):
             request = asking("t", data_of(10))
             response = handle(context, asker, request)
-            assert isinstance(response, ProduceResponse)
+            assert isinstance(response, wire.ProduceResponse)
             assert response.responses[0].partition_responses[0].base_offset == offset
             assert cache.answer(frame()[:-1], 1) is None
             cache.put(frame(), request, response)
@@ -210,13 +210,11 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
         # It is encoded already: a frame of size, correlation id and response.
         (answered,) = cast("list[bytes]", later.then(await later.work))
         assert int.from_bytes(answered[:4]) == len(answered) - 4
-        answer = decode(ProduceResponse, 9, answered, 9)[0]
+        answer = decode(wire.ProduceResponse, 9, answered, 9)[0]
         (result,) = answer.responses[0].partition_responses
         assert (result.error_code, result.base_offset) == (0, 3)
         leader.change(leader=SECOND)
         refused = cache.answer(frame(), 1)
-        assert isinstance(refused, ProduceResponse)
+        assert isinstance(refused, wire.ProduceResponse)
         (result,) = refused.responses[0].partition_responses
         assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    with_leader(story)

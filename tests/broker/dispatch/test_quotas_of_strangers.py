@@ -9,15 +9,7 @@ from tierlog.clients.protocol.messages.alter_client_quotas import (
     EntryData,
     OpData,
 )
-from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tierlog.clients.protocol.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from tierlog.clients.protocol.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from tierlog.tests import wire
 from tierlog.tests.broker_process import BrokerThread, RawClient
 from tierlog.tests.waiting import wait_until
 
@@ -31,8 +23,8 @@ NOTHING_A_SECOND = 1e-9
 
 
 def throttled_ms(client: RawClient) -> int:
-    asked = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
-    return client.ask(asked, 3, ApiVersionsResponse).throttle_time_ms
+    asked = wire.ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+    return client.ask(asked, 3, wire.ApiVersionsResponse).throttle_time_ms
 
 
 def test_strangers_do_not_slow_down_logins(tmp_path: Path) -> None:
@@ -51,9 +43,9 @@ def test_strangers_do_not_slow_down_logins(tmp_path: Path) -> None:
                 assert throttled_ms(stranger) == 0
         with RawClient(ports["SASL_PLAINTEXT"]) as user:
             assert throttled_ms(user) == 0
-            user.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
-            proof = SaslAuthenticateRequest(auth_bytes=b"\0a\0b")
-            assert user.ask(proof, 2, SaslAuthenticateResponse).error_code == 0
+            user.ask(wire.SaslHandshakeRequest(mechanism="PLAIN"), 1, wire.SaslHandshakeResponse)
+            proof = wire.SaslAuthenticateRequest(auth_bytes=b"\0a\0b")
+            assert user.ask(proof, 2, wire.SaslAuthenticateResponse).error_code == 0
             # From now on the quota counts.
             throttled_ms(user)
             assert throttled_ms(user) > 0

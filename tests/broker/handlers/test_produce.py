@@ -5,26 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.tests import wire
 
 from ...broker_process import BrokerThread, RawClient
 
@@ -32,24 +15,24 @@ from ...broker_process import BrokerThread, RawClient
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-        assert client.ask(request, 7, CreateTopicsResponse).topics[0].error_code == 0
+        topic = wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        request = wire.CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+        assert client.ask(request, 7, wire.CreateTopicsResponse).topics[0].error_code == 0
         yield broker.port
 
 
-def production(acks: int, *topics: str, damaged: bool = False) -> ProduceRequest:
+def production(acks: int, *topics: str, damaged: bool = False) -> wire.ProduceRequest:
     batch = build_batch([Record(0, 1_700_000_000_000, None, b"v", ())])
     if damaged:
         batch[-1] ^= 0xFF
-    return ProduceRequest(
+    return wire.ProduceRequest(
         acks=acks,
         timeout_ms=5_000,
         topic_data=[
-            TopicProduceData(
+            wire.TopicProduceData(
                 name=topic,
                 partition_data=[
-                    PartitionProduceData(index=0, records=memoryview(bytearray(batch)))
+                    wire.PartitionProduceData(index=0, records=memoryview(bytearray(batch)))
                 ],
             )
             for topic in topics
@@ -58,8 +41,10 @@ def production(acks: int, *topics: str, damaged: bool = False) -> ProduceRequest
 
 
 def end_offset(client: RawClient) -> int:
-    asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1)])
-    answer = client.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 5, ListOffsetsResponse)
+    asked = wire.ListOffsetsTopic(name="t", partitions=[wire.ListOffsetsPartition(timestamp=-1)])
+    answer = client.ask(
+        wire.ListOffsetsRequest(replica_id=-1, topics=[asked]), 5, wire.ListOffsetsResponse
+    )
     return answer.topics[0].partitions[0].offset
 
 
@@ -68,7 +53,7 @@ def test_without_acks_nothing_is_answered_and_all_of_it_is_kept(port: int) -> No
         for _ in range(3):
             client.send(production(0, "t"), 9)
         # The first answer that comes is that of this request.
-        assert client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse).error_code == 0
+        assert client.ask(wire.ApiVersionsRequest(), 0, wire.ApiVersionsResponse).error_code == 0
         assert end_offset(client) == 3
 
 
@@ -76,7 +61,7 @@ def test_without_acks_nothing_is_answered_and_all_of_it_is_kept(port: int) -> No
     "asked",
     [production(0, "missing"), production(0, "t", "missing"), production(0, "t", damaged=True)],
 )
-def test_without_acks_a_failure_ends_the_connection(port: int, asked: ProduceRequest) -> None:
+def test_without_acks_a_failure_ends_the_connection(port: int, asked: wire.ProduceRequest) -> None:
     with RawClient(port) as client:
         client.send(asked, 9)
         assert client.is_closed()
@@ -89,7 +74,7 @@ def test_other_acks_are_refused_for_each_partition_and_nothing_is_kept(
     port: int, acks: int
 ) -> None:
     with RawClient(port) as client:
-        answer = client.ask(production(acks, "t", "missing"), 9, ProduceResponse)
+        answer = client.ask(production(acks, "t", "missing"), 9, wire.ProduceResponse)
         codes = [each.partition_responses[0].error_code for each in answer.responses]
         assert codes == [21, 3]
         assert end_offset(client) == 0

@@ -4,20 +4,15 @@ from typing import cast
 
 import pytest
 
-from tierlog.broker.handlers.produce import answered
+from tierlog.broker.handlers.produce import to_response
 from tierlog.broker.request.context import BrokerContext, Node, RequestContext
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.partition.append_data import AppendEntry
 from tierlog.replication.partition.fetch_data import CurrentLeader
+from tierlog.tests import wire
 
 LEADER = Node(2, "127.0.0.1", 9092, None)
 
@@ -33,8 +28,10 @@ class _Cluster:
 @pytest.mark.parametrize("version", range(3, 14))
 def test_a_client_of_any_version_hears_that_another_broker_leads(version: int) -> None:
     """Found by a torture run: versions before 10 cannot name the leader, and got no answer."""
-    data = PartitionProduceData(index=0, records=memoryview(b""))
-    request = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    data = wire.PartitionProduceData(index=0, records=memoryview(b""))
+    request = wire.ProduceRequest(
+        topic_data=[wire.TopicProduceData(name="t", partition_data=[data])]
+    )
     entry = AppendEntry(
         TopicPartition("t", 0),
         memoryview(b""),
@@ -42,8 +39,8 @@ def test_a_client_of_any_version_hears_that_another_broker_leads(version: int) -
         current_leader=CurrentLeader(2, 5),
     )
     context = RequestContext(ApiKey.PRODUCE, version, "me", "here", "PLAINTEXT")
-    made = answered(cast("BrokerContext", _Cluster()), context, request, [entry])
-    answer, _ = decode(ProduceResponse, version, encode_bytes(made, version))
+    made = to_response(cast("BrokerContext", _Cluster()), context, request, [entry])
+    answer, _ = decode(wire.ProduceResponse, version, encode_bytes(made, version))
     (partition,) = answer.responses[0].partition_responses
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     names_leader = version >= 10

@@ -67,7 +67,7 @@ def test_the_message_of_an_error_cannot_forge_a_line_behind_its_trace() -> None:
     assert all(line.startswith("    ") for line in rest)
 
 
-def test_a_flood_of_one_cause_is_cut_and_told_and_others_are_heard() -> None:
+def test_a_flood_of_one_cause_is_cut_and_reported_and_others_are_logged() -> None:
     limit, formatter = LineLimit(), LineFormatter()
     written = [each for at in range(400_000) if limit.filter(each := record("f", at=at / 100_000))]
     assert 1_000 <= len(written) < 1_500
@@ -76,8 +76,8 @@ def test_a_flood_of_one_cause_is_cut_and_told_and_others_are_heard() -> None:
     assert limit.filter(later)
     assert formatter.format(later).endswith("similar lines suppressed)")
     # None is told twice, and none is forgotten.
-    told = sum(each.__dict__["suppressed"] for each in [*written, later])
-    assert told == 400_000 - len(written)
+    suppressed = sum(each.__dict__["suppressed"] for each in [*written, later])
+    assert suppressed == 400_000 - len(written)
 
 
 def test_a_clock_that_is_set_back_ends_no_log() -> None:
@@ -99,20 +99,17 @@ def test_a_line_that_a_full_disk_does_not_take_makes_no_others(
         assert "no number" in capsys.readouterr().err
 
 
-def test_a_callback_that_the_machine_fails_is_told_in_a_sentence(
+async def test_a_callback_that_the_machine_fails_is_reported_in_a_sentence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(error: Exception) -> None:
         raise error
 
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(log_loop_exception)
-        loop.call_soon(fail, OSError(errno.EMFILE, "Too many open files"))
-        loop.call_soon(fail, LookupError("an error of ours"))
-        await asyncio.sleep(0)
-
-    asyncio.run(story())
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_loop_exception)
+    loop.call_soon(fail, OSError(errno.EMFILE, "Too many open files"))
+    loop.call_soon(fail, LookupError("an error of ours"))
+    await asyncio.sleep(0)
     machine, ours = caplog.records
     assert machine.exc_info is None
     assert "Too many open files" in machine.getMessage()

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.metrics.metrics import Sample
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

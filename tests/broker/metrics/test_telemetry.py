@@ -7,26 +7,18 @@ import pytest
 from tierlog.broker.metrics.telemetry import CLIENTS_MAX, Push, Telemetry
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tierlog.clients.protocol.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-)
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tierlog.clients.protocol.messages.push_telemetry import (
-    PushTelemetryRequest,
-    PushTelemetryResponse,
-)
 from tierlog.replication.metadata.cluster_image import (
     ClusterImage,
     ConfigResource,
     ConfigResourceType,
 )
+from tierlog.tests import wire
 
 from ...broker_process import BrokerThread, RawClient
 
@@ -129,15 +121,15 @@ def test_a_client_that_is_not_remembered_goes_on_to_push() -> None:
     assert refusal(Telemetry(), number, 2.0) == ErrorCode.NONE
 
 
-def test_a_client_that_goes_on_to_push_is_told_of_a_changed_subscription() -> None:
+def test_a_client_that_goes_on_to_push_learns_of_a_changed_subscription() -> None:
     """It asks again only after UNKNOWN_SUBSCRIPTION_ID, and then at once (`validateGetRequest`)."""
     changed = wanting(metrics="c.d", interval_ms="60000")
     for telemetry in (Telemetry(), restarted := Telemetry()):
         before = Telemetry() if telemetry is restarted else telemetry
         number = before.subscribe(WANTING, ONE, {}, 0.0).number
         assert refusal(before, number, 0.1) == ErrorCode.NONE
-        told = refusal(telemetry, number, 0.5, image=changed)
-        assert told == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        error = refusal(telemetry, number, 0.5, image=changed)
+        assert error == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         subscription = telemetry.subscribe(changed, ONE, {}, 0.6)
         assert subscription.metrics == ("c.d",)
         with pytest.raises(KafkaError):
@@ -146,8 +138,8 @@ def test_a_client_that_goes_on_to_push_is_told_of_a_changed_subscription() -> No
 
 
 def announced(client: RawClient) -> set[int]:
-    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
-    answer = client.ask(request, 4, ApiVersionsResponse)
+    request = wire.ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    answer = client.ask(request, 4, wire.ApiVersionsResponse)
     return {each.api_key for each in answer.api_keys}
 
 
@@ -159,16 +151,18 @@ def test_pushes_are_announced_once_somebody_wants_them_and_counted(tmp_path: Pat
         request = IncrementalAlterConfigsRequest(resources=[resource])
         assert not client.ask(request, 1, IncrementalAlterConfigsResponse).responses[0].error_code
         assert announced(client) >= KEYS
-        told = client.ask(GetTelemetrySubscriptionsRequest(), 0, GetTelemetrySubscriptionsResponse)
-        assert told.client_instance_id != ZERO_UUID
-        assert told.requested_metrics == ["a.b"]
-        assert told.accepted_compression_types == [4, 3, 1, 2]
-        push = PushTelemetryRequest(
-            client_instance_id=told.client_instance_id,
-            subscription_id=told.subscription_id,
+        response = client.ask(
+            wire.GetTelemetrySubscriptionsRequest(), 0, wire.GetTelemetrySubscriptionsResponse
+        )
+        assert response.client_instance_id != ZERO_UUID
+        assert response.requested_metrics == ["a.b"]
+        assert response.accepted_compression_types == [4, 3, 1, 2]
+        push = wire.PushTelemetryRequest(
+            client_instance_id=response.client_instance_id,
+            subscription_id=response.subscription_id,
             metrics=b"12345",
         )
-        answers = [client.ask(push, 0, PushTelemetryResponse).error_code for _ in range(2)]
+        answers = [client.ask(push, 0, wire.PushTelemetryResponse).error_code for _ in range(2)]
         assert answers == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
         assert broker.broker is not None
         counted = dict(broker.broker.metrics.read())

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from tierlog.broker.metrics.metrics import Metrics
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import Response
 from tierlog.broker.network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
 from tierlog.broker.network.socket_server import ConnectionLimits
 from tierlog.broker.network.tls_transport import TlsAcceptor
@@ -65,8 +66,7 @@ async def gated(
     )
     tls = TlsAcceptor(server(), 60.0, "SASL_SSL") if has_tls else None
     limits = ConnectionLimits(max_request_bytes=1 << 20)
-    async with running(answers, limits, tls=tls) as started:
-        started.server.sasl = {"PLAINTEXT": listener}
+    async with running(answers, limits, tls=tls, sasl=listener) as started:
         yield started, metrics
 
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.broker import Broker
 from tierlog.broker.config.config import read_config
 from tierlog.broker.dispatch.apis import Apis
@@ -364,12 +364,12 @@ async def kind_of(
     acceptor = TlsAcceptor(server(), 60.0, protocol)
     tls = {name: acceptor} if protocol.endswith("SSL") else {}
     ports = await listening.bind([Endpoint(name, "127.0.0.1", 0)], tls)
+    logins: dict[str, SaslListener] = {}
     if protocol.startswith("SASL_"):
         offered = {"PLAIN": OfferedMechanism(plain())}
         limits = SaslLimits(failure_delay_s=failure_delay_s)
-        sasl = SaslListener(protocol, offered, limits, SaslMetrics(metrics), lambda: 0)
-        listening.sasl = {name: sasl}
-    listening.open(apis.answer)
+        logins[name] = SaslListener(protocol, offered, limits, SaslMetrics(metrics), lambda: 0)
+    listening.open(apis.answer, logins)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(listening.stop)
         yield Kind(name, protocol, listening, metrics, ports[name])

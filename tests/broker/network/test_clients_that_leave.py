@@ -12,12 +12,8 @@ from typing import cast
 
 import pytest
 
-from tierlog.broker.network.begun_work import Work
-from tierlog.broker.network.connection import (
-    ConnectedClient,
-    DeferredResponse,
-    Response,
-)
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import DeferredResponse, Response, Work
 from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.tests.broker.socket_peers import frame, running, saying, until
 
@@ -57,7 +53,7 @@ FORMS: list[Callable[[], Work]] = [future, gathered, shielded, in_slices, in_tim
 
 @pytest.mark.parametrize("is_pipelined", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-def test_all_that_was_begun_for_a_client_ends_when_it_leaves(
+async def test_all_that_was_begun_for_a_client_ends_when_it_leaves(
     form: Callable[[], Work], is_pipelined: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     handled: list[bytes] = []
@@ -65,27 +61,24 @@ def test_all_that_was_begun_for_a_client_ends_when_it_leaves(
     def answer(client: ConnectedClient, request: memoryview) -> Response:
         handled.append(bytes(request))
         work = form()
-        may_be_owed = is_pipelined and isinstance(work, asyncio.Future)
-        return DeferredResponse(work, saying(b"done"), is_pipelined=may_be_owed)
+        may_be_deferred = is_pipelined and isinstance(work, asyncio.Future)
+        return DeferredResponse(work, saying(b"done"), is_pipelined=may_be_deferred)
 
-    async def story() -> None:
-        async with running(answer) as broker:
-            for _ in range(30):
-                with socket.create_connection(("127.0.0.1", broker.port)) as client:
-                    client.sendall(frame(WAIT))
-                    await until(lambda: broker.metric("connection-count") == 1)
-                    await until(lambda: bool(handled))
-                    handled.clear()
-                    client.sendall(frame(b"\1\1behind") * 100)
-                await until(lambda: broker.metric("connection-count") == 0)
-            assert broker.server.receive_budget.used == 0
-
-    asyncio.run(story())
+    async with running(answer) as broker:
+        for _ in range(30):
+            with socket.create_connection(("127.0.0.1", broker.port)) as client:
+                client.sendall(frame(WAIT))
+                await until(lambda: broker.metric("connection-count") == 1)
+                await until(lambda: bool(handled))
+                handled.clear()
+                client.sendall(frame(b"\1\1behind") * 100)
+            await until(lambda: broker.metric("connection-count") == 0)
+        assert broker.server.receive_budget.used == 0
     assert not handled
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
-def test_a_response_that_is_made_in_several_steps_ends_too(
+async def test_a_response_that_is_made_in_several_steps_ends_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     begun: list[asyncio.Future[object]] = []
@@ -100,19 +93,16 @@ def test_a_response_that_is_made_in_several_steps_ends_too(
 
         return DeferredResponse(first, respond)
 
-    async def story() -> None:
-        async with running(answer) as broker:
-            with socket.create_connection(("127.0.0.1", broker.port)) as client:
-                client.sendall(frame(b"\1\1"))
-                await until(lambda: bool(begun))
-            await until(lambda: broker.metric("connection-count") == 0)
-            assert begun[0].done()
-
-    asyncio.run(story())
+    async with running(answer) as broker:
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            client.sendall(frame(b"\1\1"))
+            await until(lambda: bool(begun))
+        await until(lambda: broker.metric("connection-count") == 0)
+        assert begun[0].done()
     assert not caplog.records
 
 
-def test_the_responses_before_the_one_that_waits_are_sent_whole() -> None:
+async def test_the_responses_before_the_one_that_waits_are_sent_whole() -> None:
     """A client that has only closed its sending side still reads them."""
     large = bytes(32 << 20)
 
@@ -121,17 +111,14 @@ def test_the_responses_before_the_one_that_waits_are_sent_whole() -> None:
             return [frame(large)]
         return DeferredResponse(gathered(), saying(b"never"))
 
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        async with running(answer) as broker:
-            client = socket.create_connection(("127.0.0.1", broker.port))
-            client.setblocking(False)
-            with client:
-                await loop.sock_sendall(client, frame(b"\1large") + frame(WAIT) + frame(WAIT))
-                client.shutdown(socket.SHUT_WR)
-                received = 0
-                while piece := await loop.sock_recv(client, 1 << 20):
-                    received += len(piece)
-                assert received == len(frame(large))
-
-    asyncio.run(story())
+    loop = asyncio.get_running_loop()
+    async with running(answer) as broker:
+        client = socket.create_connection(("127.0.0.1", broker.port))
+        client.setblocking(False)
+        with client:
+            await loop.sock_sendall(client, frame(b"\1large") + frame(WAIT) + frame(WAIT))
+            client.shutdown(socket.SHUT_WR)
+            received = 0
+            while piece := await loop.sock_recv(client, 1 << 20):
+                received += len(piece)
+            assert received == len(frame(large))

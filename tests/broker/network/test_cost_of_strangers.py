@@ -113,7 +113,7 @@ async def bytes_of_each(
 
 
 @pytest.mark.long
-def test_a_stranger_takes_little_memory_however_far_it_gets(tmp_path: Path) -> None:
+async def test_a_stranger_takes_little_memory_however_far_it_gets(tmp_path: Path) -> None:
     # Nobody leaves before the end: memory that is free again would be counted as nobody's.
     strangers: list[Line] = []
 
@@ -127,22 +127,19 @@ def test_a_stranger_takes_little_memory_however_far_it_gets(tmp_path: Path) -> N
         assert kind.server.receive_budget.used == 0
         assert kind.server.strangers.used == (STRANGERS + 20) * announced
 
-    async def story() -> None:
-        async with started_broker(tmp_path) as apis, AsyncExitStack() as listeners:
-            for protocol in PROTOCOLS:
-                for stage in (*BEFORE_TLS, *STAGES):
-                    if stage in STAGES and not protocol.startswith("SASL_"):
-                        continue
-                    network = MemoryNetwork()
-                    listener = kind_of(apis, network, BROKER, protocol, failure_delay_s=600.0)
-                    kind = await listeners.enter_async_context(listener)
-                    await measure(kind, network, stage)
-            for line in strangers:
-                assert not line.is_closed
-                line.leave()
-        print(f"Partial frames of all strangers of SASL: {STRANGERS_BYTES_MAX} B at most")
-
-    asyncio.run(story())
+    async with started_broker(tmp_path) as apis, AsyncExitStack() as listeners:
+        for protocol in PROTOCOLS:
+            for stage in (*BEFORE_TLS, *STAGES):
+                if stage in STAGES and not protocol.startswith("SASL_"):
+                    continue
+                network = MemoryNetwork()
+                listener = kind_of(apis, network, BROKER, protocol, failure_delay_s=600.0)
+                kind = await listeners.enter_async_context(listener)
+                await measure(kind, network, stage)
+        for line in strangers:
+            assert not line.is_closed
+            line.leave()
+    print(f"Partial frames of all strangers of SASL: {STRANGERS_BYTES_MAX} B at most")
 
 
 HOSTILE = {
@@ -158,7 +155,7 @@ HOSTILE = {
 
 
 @pytest.mark.slow
-def test_a_stranger_takes_little_processor_time_whatever_it_sends(tmp_path: Path) -> None:
+async def test_a_stranger_takes_little_processor_time_whatever_it_sends(tmp_path: Path) -> None:
     async def cost(network: MemoryNetwork, *frames: bytes) -> float:
         began, rounds = process_time(), 5
         for _ in range(rounds):
@@ -188,8 +185,5 @@ def test_a_stranger_takes_little_processor_time_whatever_it_sends(tmp_path: Path
             print(f"both sides of a TLS handshake: {seconds * 1e3:.1f} ms")
             assert seconds <= CPU_S_A_FRAME
 
-    async def whole() -> None:
-        async with started_broker(tmp_path) as apis:
-            await story(apis)
-
-    asyncio.run(whole())
+    async with started_broker(tmp_path) as apis:
+        await story(apis)

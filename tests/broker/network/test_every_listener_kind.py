@@ -10,7 +10,7 @@ the server remembers the same share their future, and each event is played in ea
 import asyncio
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Sized
+from collections.abc import Sized
 from enum import Enum
 from pathlib import Path
 from time import process_time
@@ -22,6 +22,7 @@ from tierlog.broker.dispatch.apis import Apis
 from tierlog.broker.network import sasl_gate
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.security.session import SecurityProtocol
+from tierlog.tests.async_tests import entered
 from tierlog.tests.security.sasl.sasl_oracle import EVENTS
 
 from .listener_kinds import (
@@ -91,10 +92,7 @@ def remembered(part: object) -> object:
 
 
 async def play_kind(
-    apis: Apis,
-    name: str,
-    protocol: SecurityProtocol,
-    length: int,
+    apis: Apis, name: str, protocol: SecurityProtocol, length: int
 ) -> tuple[int, int]:
     """Play every sequence; returns how many were played, and for how many they stand."""
     sequences, count = plan(name, protocol, length)
@@ -108,109 +106,82 @@ async def play_kind(
     return len(sequences), count
 
 
-def run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, story: Callable[[Apis], Awaitable[None]]
-) -> None:
-    """Run a story in front of a broker whose failed clients do not wait."""
+@pytest.fixture
+def apis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Apis:
+    """A broker whose failed clients do not wait."""
     monkeypatch.setattr(sasl_gate, "_LINGER_S", 0.0)
-
-    async def whole() -> None:
-        async with started_broker(folder) as apis:
-            await story(apis)
-
-    asyncio.run(whole())
+    return entered(started_broker(tmp_path))
 
 
 @pytest.mark.slow
-def test_every_sequence_of_up_to_two_gets_what_its_listener_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def story(apis: Apis) -> None:
-        for name, protocol in KINDS:
-            _, count = await play_kind(apis, name, protocol, 2)
-            assert count == 12 + 12**2
-
-    run(tmp_path, monkeypatch, story)
+async def test_every_sequence_of_up_to_two_gets_what_its_listener_allows(apis: Apis) -> None:
+    for name, protocol in KINDS:
+        _, count = await play_kind(apis, name, protocol, 2)
+        assert count == 12 + 12**2
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "protocol"), [(name, protocol) for name, protocol in KINDS if protocol != "SSL"]
 )
-def test_every_sequence_of_up_to_five_gets_what_its_listener_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, protocol: SecurityProtocol
+async def test_every_sequence_of_up_to_five_gets_what_its_listener_allows(
+    apis: Apis, name: str, protocol: SecurityProtocol
 ) -> None:
-    async def story(apis: Apis) -> None:
-        began = process_time()
-        played, count = await play_kind(apis, name, protocol, 5)
-        assert count == 271_452
-        seconds = process_time() - began
-        print(f"{name} {protocol}: {count} sequences by {played} plays in {seconds:.1f} s of CPU")
-
-    run(tmp_path, monkeypatch, story)
+    began = process_time()
+    played, count = await play_kind(apis, name, protocol, 5)
+    assert count == 271_452
+    seconds = process_time() - began
+    print(f"{name} {protocol}: {count} sequences by {played} plays in {seconds:.1f} s of CPU")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [BROKER, CONTROLLER])
-def test_an_open_tls_connection_has_few_memories_and_each_allows_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+async def test_an_open_tls_connection_has_few_memories_and_each_allows_the_same(
+    apis: Apis, name: str
 ) -> None:
     """Every event is played in every memory that a sequence can lead to, however long it is."""
-
-    async def story(apis: Apis) -> None:
-        network = MemoryNetwork()
-        memories: dict[str, Sequence] = {"new": ()}
-        plays = 0
-        async with kind_of(apis, network, name, "SSL"):
-            queue: list[Sequence] = [()]
-            for beginning in queue:
-                for event in EVENTS:
-                    sequence = (*beginning, event)
-                    line = await network.connect()
-                    await play(line, KindOracle(name, "SSL"), sequence)
-                    plays += 1
-                    memory = repr(remembered(line.transport))
-                    if not line.is_closed and memory not in memories:
-                        memories[memory] = sequence
-                        queue.append(sequence)
-                    line.leave()
-                assert len(memories) <= 1 + len(EVENTS)
-        print(f"{name} SSL: every sequence by {plays} plays in {len(memories)} memories")
-
-    run(tmp_path, monkeypatch, story)
+    network = MemoryNetwork()
+    memories: dict[str, Sequence] = {"new": ()}
+    plays = 0
+    async with kind_of(apis, network, name, "SSL"):
+        queue: list[Sequence] = [()]
+        for beginning in queue:
+            for event in EVENTS:
+                sequence = (*beginning, event)
+                line = await network.connect()
+                await play(line, KindOracle(name, "SSL"), sequence)
+                plays += 1
+                memory = repr(remembered(line.transport))
+                if not line.is_closed and memory not in memories:
+                    memories[memory] = sequence
+                    queue.append(sequence)
+                line.leave()
+            assert len(memories) <= 1 + len(EVENTS)
+    print(f"{name} SSL: every sequence by {plays} plays in {len(memories)} memories")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_before_its_handshake_a_tls_listener_answers_nothing_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: SecurityProtocol
+async def test_before_its_handshake_a_tls_listener_answers_nothing_at_all(
+    apis: Apis, protocol: SecurityProtocol
 ) -> None:
     """Each event ends the connection, so no sequence gets further than its first event."""
-
-    async def story(apis: Apis) -> None:
-        for name in (BROKER, CONTROLLER):
-            network = MemoryNetwork()
-            async with kind_of(apis, network, name, protocol):
-                for frame in EVENTS.values():
-                    line = await network.connect(shakes=False)
-                    assert isinstance(line, TlsLine)
-                    assert await line.answer_to_plain_text(frame) == b""
-                    line.leave()
-
-    run(tmp_path, monkeypatch, story)
+    for name in (BROKER, CONTROLLER):
+        network = MemoryNetwork()
+        async with kind_of(apis, network, name, protocol):
+            for frame in EVENTS.values():
+                line = await network.connect(shakes=False)
+                assert isinstance(line, TlsLine)
+                assert await line.answer_to_plain_text(frame) == b""
+                line.leave()
 
 
 @pytest.mark.long
-def test_a_sample_gets_the_same_through_real_sockets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def story(apis: Apis) -> None:
-        draw = random.Random(29)
-        for name, protocol in KINDS:
-            sequences, _ = plan(name, protocol, 5)
-            network = SocketNetwork(SocketOptions())
-            async with kind_of(apis, network, name, protocol) as kind:
-                for sequence in draw.sample(sequences, 100):
-                    await play_on_socket(name, protocol, kind.port, sequence)
-
-    run(tmp_path, monkeypatch, story)
+async def test_a_sample_gets_the_same_through_real_sockets(apis: Apis) -> None:
+    draw = random.Random(29)
+    for name, protocol in KINDS:
+        sequences, _ = plan(name, protocol, 5)
+        network = SocketNetwork(SocketOptions())
+        async with kind_of(apis, network, name, protocol) as kind:
+            for sequence in draw.sample(sequences, 100):
+                await play_on_socket(name, protocol, kind.port, sequence)

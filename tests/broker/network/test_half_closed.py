@@ -8,7 +8,8 @@ nobody can know.
 import asyncio
 import socket
 
-from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import DeferredResponse, Response
 from tierlog.tests.broker.socket_peers import Running, echo, frame, running, saying
 
 _LARGE = 32 << 20
@@ -37,38 +38,51 @@ async def all_that_comes(broker: Running, requests: bytes) -> bytes:
         return bytes(received)
 
 
-def test_all_requests_before_the_end_of_the_stream_are_answered() -> None:
-    async def story() -> None:
-        async with running(echo) as broker:
-            requests = b"".join(frame(b"%d" % each) for each in range(1_000))
-            assert await all_that_comes(broker, requests) == requests
-            assert await all_that_comes(broker, requests + b"\0\0\1") == requests
-
-    asyncio.run(story())
+async def test_all_requests_before_the_end_of_the_stream_are_answered() -> None:
+    async with running(echo) as broker:
+        requests = b"".join(frame(b"%d" % each) for each in range(1_000))
+        assert await all_that_comes(broker, requests) == requests
+        assert await all_that_comes(broker, requests + b"\0\0\1") == requests
 
 
-def test_an_answer_that_is_larger_than_what_is_taken_at_once_comes_whole() -> None:
-    async def story() -> None:
-        async with running(large) as broker:
-            assert len(await all_that_comes(broker, frame(b"x"))) == 4 + _LARGE
-
-    asyncio.run(story())
+async def test_an_answer_that_is_larger_than_what_is_taken_at_once_comes_whole() -> None:
+    async with running(large) as broker:
+        assert len(await all_that_comes(broker, frame(b"x"))) == 4 + _LARGE
 
 
-def test_what_is_behind_a_request_that_is_given_up_is_dropped() -> None:
-    async def story() -> None:
-        done: list[bytes] = []
+async def test_what_is_behind_a_request_that_is_given_up_is_dropped() -> None:
+    done: list[bytes] = []
 
-        def answer(client: ConnectedClient, request: memoryview) -> Response:
-            done.append(bytes(request))
-            if bytes(request) != b"wait":
-                return [frame(bytes(request))]
-            return DeferredResponse(asyncio.get_running_loop().create_future(), saying(b"never"))
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
+        done.append(bytes(request))
+        if bytes(request) != b"wait":
+            return [frame(bytes(request))]
+        return DeferredResponse(asyncio.get_running_loop().create_future(), saying(b"never"))
 
-        async with running(answer) as broker:
-            requests = [b"first", b"wait", b"second", b"third"]
-            received = await all_that_comes(broker, b"".join(map(frame, requests)))
-            assert received == frame(b"first")
-            assert done == [b"first", b"wait"]
+    async with running(answer) as broker:
+        requests = [b"first", b"wait", b"second", b"third"]
+        received = await all_that_comes(broker, b"".join(map(frame, requests)))
+        assert received == frame(b"first")
+        assert done == [b"first", b"wait"]
 
-    asyncio.run(story())
+
+async def test_an_answer_that_a_half_closed_client_does_not_take_counts() -> None:
+    gate = asyncio.Event()
+    is_answering = asyncio.Event()
+
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
+        if bytes(request) != b"large":
+            return echo(client, request)
+        is_answering.set()
+        return DeferredResponse(gate.wait(), saying(bytes(_LARGE)))
+
+    async with running(answer) as broker:
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            client.sendall(frame(b"large"))
+            await is_answering.wait()
+            client.shutdown(socket.SHUT_WR)
+            other = await broker.connect()
+            assert await other.ask(b"of another") == b"of another"
+            gate.set()
+            assert await other.ask(b"of another") == b"of another"
+            assert broker.server.unsent_responses.held > _LARGE // 2

@@ -2,14 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from tierlog.bench.clients.admin import create_topic, delete_topic
+from tierlog.bench.harness.requests.admin import create_topic, delete_topic
 from tierlog.broker.broker import StartError
 from tierlog.broker.metrics.metrics import Metrics
 from tierlog.broker.network import http_endpoint
@@ -23,8 +23,9 @@ from tierlog.broker.network.http_message import (
     refusal,
 )
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
-from tierlog.broker.network.transport import Network, StreamNetwork
+from tierlog.broker.network.transport import Network
 from tierlog.broker.status.status_site import StatusSite
+from tierlog.tests.simulation.streams import StreamNetwork
 
 from ...broker_process import BrokerThread
 from ...waiting import wait_until
@@ -34,22 +35,19 @@ NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()),
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost:9404\r\n\r\n"
 
 
-def served(network: Network, ask: Callable[[int], Coroutine[object, object, None]]) -> None:
-    """Have `ask` talk to an endpoint that tells of one counter."""
-
-    async def story() -> None:
-        metrics = Metrics()
-        metrics.counter("d:type=T,name=n").add(3)
-        site = StatusSite(metrics, str, lambda: None)
-        endpoint = HttpEndpoint(network, site.answer_health)
-        port = await endpoint.start("127.0.0.1", 0)
-        try:
-            async with asyncio.timeout(20):
-                await ask(port)
-        finally:
-            endpoint.stop()
-
-    asyncio.run(story())
+@asynccontextmanager
+async def served(network: Network) -> AsyncGenerator[int]:
+    """The port of an endpoint that shows one counter."""
+    metrics = Metrics()
+    metrics.counter("d:type=T,name=n").add(3)
+    site = StatusSite(metrics, str, lambda: None)
+    endpoint = HttpEndpoint(network, site.answer_health)
+    port = await endpoint.start("127.0.0.1", 0)
+    try:
+        async with asyncio.timeout(20):
+            yield port
+    finally:
+        endpoint.stop()
 
 
 async def exchange(port: int, *pieces: bytes) -> bytes:
@@ -64,29 +62,27 @@ async def exchange(port: int, *pieces: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_scrape_is_answered_and_the_connection_closed(network: Callable[[], Network]) -> None:
-    async def ask(port: int) -> None:
+async def test_a_scrape_is_answered_and_the_connection_closed(
+    network: Callable[[], Network],
+) -> None:
+    async with served(network()) as port:
         answer = await exchange(port, GET)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
         assert b"Content-Length: %d\r\n" % len(body) in head
         assert parse_exposition(body.decode()) == {("d_T_Count", (("name", "n"),)): 3}
 
-    served(network(), ask)
-
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_request_may_come_in_pieces(network: Callable[[], Network]) -> None:
-    async def ask(port: int) -> None:
+async def test_a_request_may_come_in_pieces(network: Callable[[], Network]) -> None:
+    async with served(network()) as port:
         pieces = [GET[position : position + 1] for position in range(len(GET))]
         assert (await exchange(port, *pieces)).startswith(b"HTTP/1.1 200 OK")
 
-    served(network(), ask)
-
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
-    async def ask(port: int) -> None:
+async def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
+    async with served(network()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             for _ in range(100):
@@ -98,89 +94,75 @@ def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
             assert reader.at_eof() or reader.exception() is not None
         writer.close()
 
-    served(network(), ask)
-
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("nbytes", [8_100, 8_200, 30_000])
-def test_who_has_too_many_cookies_is_told_so(network: Callable[[], Network], nbytes: int) -> None:
+async def test_too_many_cookies_get_their_own_error(
+    network: Callable[[], Network], nbytes: int
+) -> None:
     """All servers of one host share their cookies in a browser."""
-
-    async def ask(port: int) -> None:
+    async with served(network()) as port:
         cookies = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nCookie: c=" + b"x" * nbytes
         answer = await exchange(port, cookies[:5_000], cookies[5_000:], b"\r\n\r\n")
         assert answer.split(b" ")[1] == (b"200" if nbytes < 8_192 else b"431")
 
-    served(network(), ask)
 
-
-def test_who_sends_no_more_after_the_request_is_answered_all_the_same() -> None:
+async def test_who_sends_no_more_after_the_request_is_answered_all_the_same() -> None:
     """As `nc` does. The answer is collected meanwhile."""
-
-    async def ask(port: int) -> None:
+    async with served(SocketNetwork(SocketOptions())) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(GET)
         writer.write_eof()
         assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
         writer.close()
 
-    served(SocketNetwork(SocketOptions()), ask)
-
 
 @pytest.mark.parametrize("burst_s", [0.01, 60])
-def test_connections_that_come_too_fast_wait_for_their_turn(
+async def test_connections_that_come_too_fast_wait_for_their_turn(
     burst_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_endpoint, "BURST_S", burst_s)
     fewest = http_endpoint.BURST_MAX
+    answered, is_full = list[bytes](), asyncio.Event()
 
-    async def story() -> None:
-        answered, is_full = list[bytes](), asyncio.Event()
+    async def ask(port: int) -> None:
+        with suppress(ConnectionError):
+            answered.append(await exchange(port, GET))
+        if len(answered) == (50 if burst_s < 1 else fewest):
+            is_full.set()
 
-        async def ask(port: int) -> None:
-            with suppress(ConnectionError):
-                answered.append(await exchange(port, GET))
-            if len(answered) == (50 if burst_s < 1 else fewest):
-                is_full.set()
-
-        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
-        port = await endpoint.start("127.0.0.1", 0)
-        async with asyncio.timeout(60), asyncio.TaskGroup() as clients:
-            for _ in range(50):
-                clients.create_task(ask(port))
-            await is_full.wait()
-            before = list(answered)
-            # Who is in the backlog is reset.
-            endpoint.stop()
-        assert len(before) == (50 if burst_s < 1 else fewest)
-        assert all(each.startswith(b"HTTP/1.1 200 OK") for each in before)
-
-    asyncio.run(story())
-
-
-def test_probes_are_answered_beside_any_number_of_slow_clients() -> None:
-    """Which keep all connections that there may be, and come again when they lose one."""
-
-    async def story() -> None:
-        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
-        port = await endpoint.start("127.0.0.1", 0)
-        slow: list[asyncio.StreamWriter] = []
-        async with asyncio.timeout(20):
-            for _ in range(3):
-                for _ in range(http_endpoint.CONNECTIONS_MAX):
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.write(b"GET /healthz HTTP/1.1\r\n")
-                    slow.append(writer)
-                for _ in range(5):
-                    assert (await exchange(port, GET)).startswith(b"HTTP/1.1 200 OK")
+    endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+    port = await endpoint.start("127.0.0.1", 0)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as clients:
+        for _ in range(50):
+            clients.create_task(ask(port))
+        await is_full.wait()
+        before = list(answered)
+        # Who is in the backlog is reset.
         endpoint.stop()
-        for each in slow:
-            each.close()
-
-    asyncio.run(story())
+    assert len(before) == (50 if burst_s < 1 else fewest)
+    assert all(each.startswith(b"HTTP/1.1 200 OK") for each in before)
 
 
-def test_whoever_has_not_sent_its_request_makes_room_sooner(
+async def test_probes_are_answered_beside_any_number_of_slow_clients() -> None:
+    """Which keep all connections that there may be, and come again when they lose one."""
+    endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+    port = await endpoint.start("127.0.0.1", 0)
+    slow: list[asyncio.StreamWriter] = []
+    async with asyncio.timeout(20):
+        for _ in range(3):
+            for _ in range(http_endpoint.CONNECTIONS_MAX):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /healthz HTTP/1.1\r\n")
+                slow.append(writer)
+            for _ in range(5):
+                assert (await exchange(port, GET)).startswith(b"HTTP/1.1 200 OK")
+    endpoint.stop()
+    for each in slow:
+        each.close()
+
+
+async def test_whoever_has_not_sent_its_request_makes_room_sooner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """200 connections that say nothing wait in the backlog before a probe, and come again."""
@@ -194,41 +176,34 @@ def test_whoever_has_not_sent_its_request_makes_room_sooner(
                 await loop.sock_connect(silent, ("127.0.0.1", port))
                 await loop.sock_recv(silent, 1)
 
-    async def story() -> None:
-        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
-        port = await endpoint.start("127.0.0.1", 0)
-        silent = [asyncio.ensure_future(keep_still(port)) for _ in range(200)]
-        async with asyncio.timeout(20):
-            for _ in range(3):
-                assert (await exchange(port, GET)).startswith(b"HTTP/1.1 200 OK")
-        for each in silent:
-            each.cancel()
-        await asyncio.wait(silent)
-        endpoint.stop()
-
-    asyncio.run(story())
+    endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+    port = await endpoint.start("127.0.0.1", 0)
+    silent = [asyncio.ensure_future(keep_still(port)) for _ in range(200)]
+    async with asyncio.timeout(20):
+        for _ in range(3):
+            assert (await exchange(port, GET)).startswith(b"HTTP/1.1 200 OK")
+    for each in silent:
+        each.cancel()
+    await asyncio.wait(silent)
+    endpoint.stop()
 
 
-def test_the_address_with_the_most_connections_makes_room() -> None:
+async def test_the_address_with_the_most_connections_makes_room() -> None:
     """And of it whoever has come first, unless it waits for the broker."""
-
-    async def story() -> None:
-        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
-        port = await endpoint.start("127.0.0.1", 0)
-        few = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
-        many = [
-            await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(http_endpoint.CONNECTIONS_MAX)
-        ]
-        async with asyncio.timeout(20):
-            assert not await many[0][0].read()
-            few[1].write(GET)
-            assert (await few[0].read()).startswith(b"HTTP/1.1 200 OK")
-        endpoint.stop()
-        for _, each in [few, *many]:
-            each.close()
-
-    asyncio.run(story())
+    endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+    port = await endpoint.start("127.0.0.1", 0)
+    few = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+    many = [
+        await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(http_endpoint.CONNECTIONS_MAX)
+    ]
+    async with asyncio.timeout(20):
+        assert not await many[0][0].read()
+        few[1].write(GET)
+        assert (await few[0].read()).startswith(b"HTTP/1.1 200 OK")
+    endpoint.stop()
+    for _, each in [few, *many]:
+        each.close()
 
 
 SITE = "page\n"
@@ -362,38 +337,35 @@ def test_a_path_is_decoded_part_by_part() -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_an_answer_that_takes_time_is_sent_to_all_who_still_wait(
+async def test_an_answer_that_takes_time_is_sent_to_all_who_still_wait(
     network: Callable[[], Network],
 ) -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        pending: asyncio.Future[Response] = loop.create_future()
-        asked, all_wait = list[str](), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    pending: asyncio.Future[Response] = loop.create_future()
+    asked, all_wait = list[str](), asyncio.Event()
 
-        def site(request: Request) -> asyncio.Future[Response]:
-            asked.append(request.path)
-            if len(asked) == 3:
-                all_wait.set()
-            return pending
+    def site(request: Request) -> asyncio.Future[Response]:
+        asked.append(request.path)
+        if len(asked) == 3:
+            all_wait.set()
+        return pending
 
-        endpoint = HttpEndpoint(network(), site)
-        port = await endpoint.start("127.0.0.1", 0)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as clients:
-            _, gone = await asyncio.open_connection("127.0.0.1", port)
-            gone.write(GET)
-            waiting = [clients.create_task(exchange(port, GET)) for _ in range(2)]
-            await all_wait.wait()
-            gone.close()
-            await gone.wait_closed()
-            pending.set_result(plain(200, "late"))
-        for each in waiting:
-            assert each.result().endswith(b"\r\n\r\nlate\n")
-        endpoint.stop()
-
-    asyncio.run(story())
+    endpoint = HttpEndpoint(network(), site)
+    port = await endpoint.start("127.0.0.1", 0)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as clients:
+        _, gone = await asyncio.open_connection("127.0.0.1", port)
+        gone.write(GET)
+        waiting = [clients.create_task(exchange(port, GET)) for _ in range(2)]
+        await all_wait.wait()
+        gone.close()
+        await gone.wait_closed()
+        pending.set_result(plain(200, "late"))
+    for each in waiting:
+        assert each.result().endswith(b"\r\n\r\nlate\n")
+    endpoint.stop()
 
 
-def test_a_broker_serves_its_metrics_where_it_is_told_to_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_broker_serves_its_metrics_only_at_the_configured_address(tmp_path: Path) -> None:
     with BrokerThread(tmp_path / "off") as broker:
         assert broker.broker is not None
         assert broker.broker.metrics_port == -1
@@ -411,9 +383,9 @@ def test_a_port_in_use_is_a_sentence_and_no_start(tmp_path: Path) -> None:
         assert first.broker is not None
         port = str(first.broker.metrics_port)
         second = BrokerThread(tmp_path / "second", {"tierlog.metrics.port": port})
-        with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}") as told:
+        with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}") as raised:
             second.__enter__()
-        assert str(told.value).endswith("or set another tierlog.metrics.port.")
+        assert str(raised.value).endswith("or set another tierlog.metrics.port.")
 
 
 def test_the_metrics_of_a_topic_go_when_it_is_deleted(tmp_path: Path) -> None:

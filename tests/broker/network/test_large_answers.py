@@ -1,9 +1,9 @@
 """An answer in one piece that the peer does not take at once arrives whole all the same."""
 
-import asyncio
 import struct
 
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import Response
 from tierlog.tests.broker.socket_peers import running
 
 
@@ -14,15 +14,12 @@ def sized(client: ConnectedClient, request: memoryview) -> Response:
     return [struct.pack(">i", len(body)) + body]
 
 
-def test_what_is_left_of_an_answer_follows_and_so_do_the_answers_behind_it() -> None:
-    async def story() -> None:
-        async with running(sized) as broker:
-            peer = await broker.connect()
-            sizes = [256, 16 << 20, 512, 3 << 20, 1024]
-            for size in sizes:
-                peer.writer.write(struct.pack(">ii", 4, size))
-            for size in sizes:
-                assert await peer.answer() == bytes(range(256)) * (size // 256)
-            assert await peer.ask(struct.pack(">i", 256)) == bytes(range(256))
-
-    asyncio.run(story())
+async def test_what_is_left_of_an_answer_follows_and_so_do_the_answers_behind_it() -> None:
+    async with running(sized) as broker:
+        peer = await broker.connect()
+        sizes = [256, 16 << 20, 512, 3 << 20, 1024]
+        for size in sizes:
+            peer.writer.write(struct.pack(">ii", 4, size))
+        for size in sizes:
+            assert await peer.answer() == bytes(range(256)) * (size // 256)
+        assert await peer.ask(struct.pack(">i", 256)) == bytes(range(256))

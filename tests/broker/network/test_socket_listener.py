@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
-from tierlog.broker.network.transport import AttachableTransport, Network, StreamNetwork
+from tierlog.broker.network.transport import AttachableTransport, Network
 from tierlog.storage.files import FileRegion, OsFiles
+from tierlog.tests.simulation.streams import StreamNetwork
 
 
 def sockets_of_this_process() -> Iterator[socket.socket]:
@@ -88,16 +89,13 @@ async def congestion_control_of_an_accepted_connection() -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("network", [lambda: SocketNetwork(SocketOptions()), StreamNetwork])
 @pytest.mark.parametrize("nbytes", [1_000, 100_000])
 def test_an_answer_whose_file_was_cut_meanwhile_ends_its_connection(
-    tmp_path: Path,
-    network: Callable[[], Network],
-    nbytes: int,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, network: Callable[[], Network], nbytes: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     handle = OsFiles().open(str(tmp_path / "segment"), create=True)
     handle.write_at(0, bytes(nbytes))
     region = handle.region(0, nbytes)
     handle.truncate(0)
-    assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 10)) == b""
+    assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 60)) == b""
     assert not caplog.records
 
 
@@ -113,11 +111,11 @@ class BrokenDisk:
 
 @pytest.mark.parametrize("network", [lambda: SocketNetwork(SocketOptions()), StreamNetwork])
 @pytest.mark.parametrize("nbytes", [1_000, 100_000])
-def test_an_answer_that_cannot_be_read_from_the_disk_is_told(
+def test_an_answer_that_cannot_be_read_from_the_disk_is_reported(
     network: Callable[[], Network], nbytes: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     region = FileRegion(BrokenDisk(), 0, nbytes)
-    assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 10)) == b""
+    assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 60)) == b""
     (line,) = caplog.messages
     assert line.endswith("cannot be read from the disk: [Errno 5] Input/output error")
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import DeferredResponse, Response
 from tierlog.broker.network.tls_transport import LOW_WATER_BYTES, TlsAcceptor, TlsTransport
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.tests.broker.socket_peers import Running, frame, running, saying, until
@@ -76,31 +77,28 @@ def at_once_or_later(client: ConnectedClient, request: memoryview) -> Response:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_however_requests_are_cut_each_is_answered_before_more_is_sent(seed: int) -> None:
+async def test_however_requests_are_cut_each_is_answered_before_more_is_sent(seed: int) -> None:
     """What comes after the last request would wake a connection that waits for too much."""
     chance = random.Random(seed)
     sizes = [chance.choice(SIZES) + chance.randrange(3) for _ in range(12)]
 
-    async def story() -> None:
-        async with running(at_once_or_later, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
-            client = await connected(broker)
-            while sizes:
-                some = [sizes.pop() for _ in range(min(len(sizes), chance.randint(1, 3)))]
-                cipher = b"".join(client.encrypted(frame(bytes(size))) for size in some)
-                while cipher:
-                    cut = chance.choice((1, 5, 700, 16_400, 33_000, 500_000))
-                    client.writer.write(cipher[:cut])
-                    cipher = cipher[cut:]
-                    await client.writer.drain()
-                    await asyncio.sleep(0)
-                answers = [await client.answer() for _ in some]
-                assert answers == [struct.pack(">i", size) for size in some]
-            client.writer.close()
-
-    asyncio.run(story())
+    async with running(at_once_or_later, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
+        client = await connected(broker)
+        while sizes:
+            some = [sizes.pop() for _ in range(min(len(sizes), chance.randint(1, 3)))]
+            cipher = b"".join(client.encrypted(frame(bytes(size))) for size in some)
+            while cipher:
+                cut = chance.choice((1, 5, 700, 16_400, 33_000, 500_000))
+                client.writer.write(cipher[:cut])
+                cipher = cipher[cut:]
+                await client.writer.drain()
+                await asyncio.sleep(0)
+            answers = [await client.answer() for _ in some]
+            assert answers == [struct.pack(">i", size) for size in some]
+        client.writer.close()
 
 
-def test_a_large_request_wakes_the_connection_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_request_wakes_the_connection_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     wait_for = TlsTransport._wait_for  # pyright: ignore[reportPrivateUsage]  # no call shows it
 
@@ -110,21 +108,18 @@ def test_a_large_request_wakes_the_connection_rarely(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(TlsTransport, "_wait_for", note)
 
-    async def story() -> None:
-        async with running(at_once_or_later, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
-            client = await connected(broker)
-            client.writer.write(client.encrypted(frame(b"first")))
-            assert await client.answer() == struct.pack(">i", 5)
-            asked.clear()
-            cipher = client.encrypted(frame(bytes(100_000)))
-            client.writer.write(cipher[:20_000])
-            await until(lambda: asked[-1:] == [LOW_WATER_BYTES])
-            client.writer.write(cipher[20_000:-10])
-            await until(lambda: asked[-1] == 10)
-            client.writer.write(cipher[-10:])
-            assert await client.answer() == struct.pack(">i", 100_000)
-            assert asked[-1] <= 1
-            assert len(asked) <= 3 + len(cipher) // LOW_WATER_BYTES + 1
-            client.writer.close()
-
-    asyncio.run(story())
+    async with running(at_once_or_later, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
+        client = await connected(broker)
+        client.writer.write(client.encrypted(frame(b"first")))
+        assert await client.answer() == struct.pack(">i", 5)
+        asked.clear()
+        cipher = client.encrypted(frame(bytes(100_000)))
+        client.writer.write(cipher[:20_000])
+        await until(lambda: asked[-1:] == [LOW_WATER_BYTES])
+        client.writer.write(cipher[20_000:-10])
+        await until(lambda: asked[-1] == 10)
+        client.writer.write(cipher[-10:])
+        assert await client.answer() == struct.pack(">i", 100_000)
+        assert asked[-1] <= 1
+        assert len(asked) <= 3 + len(cipher) // LOW_WATER_BYTES + 1
+        client.writer.close()

@@ -15,31 +15,10 @@ from tierlog.clients.protocol.messages.alter_client_quotas import (
     EntryData,
     OpData,
 )
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.replication.metadata.cluster_image import QuotaEntity
+from tierlog.tests import wire
 
 from ...broker_process import BrokerThread, RawClient
 
@@ -96,7 +75,9 @@ def test_a_start_from_idle_may_use_a_whole_window_at_once_and_then_waits() -> No
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(1, 1000)), min_size=1, max_size=40))
-def test_who_waits_as_told_is_at_most_a_window_ahead(uses: Sequence[tuple[float, float]]) -> None:
+def test_a_client_that_waits_as_long_as_its_throttle_time_is_at_most_a_window_ahead(
+    uses: Sequence[tuple[float, float]],
+) -> None:
     meter, now, used = Meter(), 0.0, 0.0
     largest = max(amount for _, amount in uses)
     for pause, amount in uses:
@@ -141,27 +122,27 @@ def limit(client: RawClient, key: str, value: float | None) -> None:
 
 def produce(client: RawClient, size: int) -> int:
     batch = build_batch([Record(0, 0, None, bytes(size), ())])
-    data = PartitionProduceData(index=0, records=memoryview(batch))
-    topic = TopicProduceData(name="t", partition_data=[data])
-    request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
-    answer = client.ask(request, 9, ProduceResponse)
+    data = wire.PartitionProduceData(index=0, records=memoryview(batch))
+    topic = wire.TopicProduceData(name="t", partition_data=[data])
+    request = wire.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
+    answer = client.ask(request, 9, wire.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == 0
     return answer.throttle_time_ms
 
 
-def fetch(client: RawClient) -> FetchResponse:
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topic = FetchTopic(topic="t", partitions=[partition])
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[topic])
-    return client.ask(request, 11, FetchResponse)
+def fetch(client: RawClient) -> wire.FetchResponse:
+    partition = wire.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = wire.FetchTopic(topic="t", partitions=[partition])
+    request = wire.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+    return client.ask(request, 11, wire.FetchResponse)
 
 
-def test_producers_and_consumers_above_their_quota_are_told_and_not_read_meanwhile(
+def test_clients_above_their_quota_get_a_throttle_time_and_are_not_read_meanwhile(
     tmp_path: Path,
 ) -> None:
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        client.receive(client.send(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7))
+        topic = wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        client.receive(client.send(wire.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7))
         assert produce(client, 60_000) == 0
         limit(client, RATE, 10_000.0)
         assert produce(client, 60_000) == 0
@@ -170,7 +151,7 @@ def test_producers_and_consumers_above_their_quota_are_told_and_not_read_meanwhi
             assert 0 < throttle_ms < 2_000
             clock = asyncio.new_event_loop()
             begun = clock.time()
-            other.ask(MetadataRequest(topics=[]), 5, MetadataResponse)
+            other.ask(wire.MetadataRequest(topics=[]), 5, wire.MetadataResponse)
             assert clock.time() - begun > throttle_ms / 1000 - 0.1
             clock.close()
         limit(client, RATE, None)
@@ -195,21 +176,32 @@ def test_a_name_that_is_asked_for_is_still_served_under_a_request_quota(tmp_path
         limit(client, "request_percentage", 0.000001)
         waits = [
             client.ask(
-                MetadataRequest(topics=[MetadataRequestTopic(name="x")]), 5, MetadataResponse
+                wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name="x")]),
+                5,
+                wire.MetadataResponse,
             ).throttle_time_ms
             for _ in range(2)
         ]
         assert max(waits) == 1_000
         limit(client, "request_percentage", None)
-        answer = client.ask(MetadataRequest(topics=[]), 5, MetadataResponse)
+        answer = client.ask(wire.MetadataRequest(topics=[]), 5, wire.MetadataResponse)
         assert answer.throttle_time_ms == 0
+
+
+def test_a_producer_waits_for_the_quota_that_it_exceeds_most(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        topic = wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        client.receive(client.send(wire.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7))
+        limit(client, RATE, 1e9)
+        limit(client, "request_percentage", 0.000001)
+        assert max(produce(client, 10) for _ in range(2)) == 1_000
 
 
 def test_what_is_answered_later_holds_its_client_back_too(tmp_path: Path) -> None:
     def create(client: RawClient, name: str, partitions: int) -> tuple[int, int]:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-        answer = client.ask(request, 7, CreateTopicsResponse)
+        topic = wire.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        request = wire.CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+        answer = client.ask(request, 7, wire.CreateTopicsResponse)
         return answer.topics[0].error_code, answer.throttle_time_ms
 
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
@@ -223,8 +215,8 @@ def test_what_is_answered_later_holds_its_client_back_too(tmp_path: Path) -> Non
 
 def test_a_quota_holds_for_connections_that_were_there_before_it(tmp_path: Path) -> None:
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        client.receive(client.send(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7))
+        topic = wire.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        client.receive(client.send(wire.CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7))
         with RawClient(broker.port) as producer:
             assert [produce(producer, 1_000) for _ in range(4)] == [0] * 4
             limit(client, RATE, 10_000.0)

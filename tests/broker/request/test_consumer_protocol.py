@@ -6,50 +6,33 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
 
-from ... import waiting
+from ... import waiting, wire
 from ...broker_process import BrokerThread, RawClient
 
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
 def joined(client: RawClient) -> ErrorCode:
-    request = ConsumerGroupHeartbeatRequest(
+    request = wire.ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="anna",
         rebalance_timeout_ms=1_000,
         subscribed_topic_names=["t"],
         topic_partitions=[],
     )
-    return ErrorCode(client.ask(request, 1, ConsumerGroupHeartbeatResponse).error_code)
+    return ErrorCode(client.ask(request, 1, wire.ConsumerGroupHeartbeatResponse).error_code)
 
 
 def described(client: RawClient) -> ErrorCode:
-    request = ConsumerGroupDescribeRequest(group_ids=["g"])
-    (group,) = client.ask(request, 1, ConsumerGroupDescribeResponse).groups
+    request = wire.ConsumerGroupDescribeRequest(group_ids=["g"])
+    (group,) = client.ask(request, 1, wire.ConsumerGroupDescribeResponse).groups
     return ErrorCode(group.error_code)
 
 
 def has_coordinator(client: RawClient) -> bool:
-    request = FindCoordinatorRequest(key="g")
-    return not client.ask(request, 2, FindCoordinatorResponse).error_code
+    request = wire.FindCoordinatorRequest(key="g")
+    return not client.ask(request, 2, wire.FindCoordinatorResponse).error_code
 
 
 @pytest.mark.parametrize("protocols", ["classic", "classic,streams"])
@@ -61,10 +44,10 @@ def test_a_file_that_does_not_name_the_protocol_declines(tmp_path: Path, protoco
 
 def test_the_feature_switches_it_off_and_on_while_the_broker_runs(tmp_path: Path) -> None:
     def level(wanted: int) -> None:
-        change = FeatureUpdateKey(feature="group.version", max_version_level=wanted)
+        change = wire.FeatureUpdateKey(feature="group.version", max_version_level=wanted)
         change.upgrade_type = 1 if wanted else 2
-        request = UpdateFeaturesRequest(feature_updates=[change])
-        assert not client.ask(request, 2, UpdateFeaturesResponse).error_code
+        request = wire.UpdateFeaturesRequest(feature_updates=[change])
+        assert not client.ask(request, 2, wire.UpdateFeaturesResponse).error_code
 
     with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
         waiting.wait_until(partial(has_coordinator, client), 20, "no coordinator")

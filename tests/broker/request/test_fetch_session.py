@@ -82,16 +82,18 @@ def shown(
     return [partition.key.partition for partition, _ in context.session.results_to_send(answered)]
 
 
-def refusal(sessions: FetchSessionCache, asked: FetchRequest, now_ms: int = 0) -> ErrorCode:
+def refusal(
+    sessions: FetchSessionCache, asked: FetchRequest, *, topic_ids: bool = False
+) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
-        sessions.begin(asked, False, now_ms)
+        sessions.begin(asked, False, 0, topic_ids=topic_ids)
     return caught.value.code
 
 
 def opened(sessions: FetchSessionCache, *offsets: int, now_ms: int = 0) -> int:
     context = sessions.begin(request(*offsets), False, now_ms)
     assert context.session is not None
-    context.session.results_to_send(answers(context))
+    context.session.note_all(answers(context))
     return context.session.session_id
 
 
@@ -219,7 +221,7 @@ def test_the_epoch_must_be_the_next_one() -> None:
     assert refusal(sessions, asked) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_an_unknown_session_is_told_so() -> None:
+def test_an_unknown_session_gets_its_error() -> None:
     asked = request(session_id=4711, epoch=1)
     assert refusal(cache(), asked) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -227,10 +229,14 @@ def test_an_unknown_session_is_told_so() -> None:
 def test_names_and_topic_ids_do_not_mix() -> None:
     sessions = cache()
     session_id = opened(sessions, 0)
-    asked = request(0, session_id=session_id, epoch=1, topic_id=TOPIC_ID)
-    assert refusal(sessions, asked) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    asked = request(session_id=session_id, epoch=1, forget=(0,), topic_id=TOPIC_ID)
-    assert refusal(sessions, asked) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    for asked in (
+        request(0, session_id=session_id, epoch=1, topic_id=TOPIC_ID),
+        request(session_id=session_id, epoch=1, forget=(0,), topic_id=TOPIC_ID),
+        # Its version alone says that it would name them by their ids.
+        request(session_id=session_id, epoch=1),
+    ):
+        refused = refusal(sessions, asked, topic_ids=True)
+        assert refused is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 def test_a_session_without_partitions_is_closed() -> None:
@@ -327,6 +333,16 @@ def test_no_session_is_larger_than_a_request_may_be() -> None:
     growing = opened(sessions, 0, 0, 0)
     asked = request(-1, -1, -1, 0, session_id=growing, epoch=1)
     assert refusal(sessions, asked) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_follower_that_gets_no_room_displaces_nobody() -> None:
+    sessions = cache(partitions_max=5)
+    assert sessions.begin(request(0, 0, 0), True, 0).session is not None
+    consumers = [opened(sessions, 0) for _ in range(2)]
+    assert sessions.begin(request(0, 0, 0), True, 1).session is None
+    assert sessions.evictions == 0
+    for session_id in consumers:
+        assert sessions.begin(request(session_id=session_id, epoch=1), False, 2).session is not None
 
 
 def test_a_follower_displaces_consumers_that_hold_the_room() -> None:

@@ -48,15 +48,12 @@ def sound() -> Work:
 
 
 @pytest.mark.parametrize("kind", [Shed, GivenUp, Failed])
-def test_the_next_request_is_answered(kind: Callable[[], Shed]) -> None:
-    async def story() -> None:
-        queue, first = LargeRequests(), kind()
-        first.answer = queue.submit(first.work())
-        second = queue.submit(sound())
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert first.answer.cancelled()
-        assert second.done()
-        assert second.result() == "answered"
-
-    asyncio.run(story())
+async def test_the_next_request_is_answered(kind: Callable[[], Shed]) -> None:
+    queue, first = LargeRequests(), kind()
+    first.answer = queue.submit(first.work())
+    second = queue.submit(sound())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert first.answer.cancelled()
+    assert second.done()
+    assert second.result() == "answered"

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tierlog.broker.network.connection import Refused
+from tierlog.broker.network.response import Refused
 from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.broker.request.lazy_list import LazyList, lazy_list
 from tierlog.clients.errors import ErrorCode
@@ -79,91 +79,73 @@ def counting(name: str, pauses: int, seen: list[str]) -> Generator[None, None, s
     return f"{name} is done"
 
 
-def test_work_is_done_in_slices_between_which_everybody_has_a_turn() -> None:
-    async def story() -> None:
-        seen: list[str] = []
-        answer = LargeRequests().submit(counting("large", 1_000, seen))
-        longest = 0
-        while not answer.done():
-            before = len(seen)
-            await asyncio.sleep(0)
-            longest = max(longest, len(seen) - before)
-        assert answer.result() == "large is done"
-        assert len(seen) == 1_000
-        assert longest <= 256
-
-    asyncio.run(story())
-
-
-def test_one_is_worked_on_at_a_time_in_the_order_of_arrival() -> None:
-    async def story() -> None:
-        requests, seen = LargeRequests(), list[str]()
-        answers = [requests.submit(counting(name, 600, seen)) for name in "abc"]
-        assert [await each for each in answers] == ["a is done", "b is done", "c is done"]
-        assert seen == ["a"] * 600 + ["b"] * 600 + ["c"] * 600
-
-    asyncio.run(story())
-
-
-def test_clients_take_turns_however_many_requests_one_of_them_has() -> None:
-    async def story() -> None:
-        requests, seen = LargeRequests(), list[str]()
-        for number in range(600):
-            requests.submit(counting(f"greedy {number}", 10, seen), "greedy")
+async def test_work_is_done_in_slices_between_which_everybody_has_a_turn() -> None:
+    seen: list[str] = []
+    answer = LargeRequests().submit(counting("large", 1_000, seen))
+    longest = 0
+    while not answer.done():
+        before = len(seen)
         await asyncio.sleep(0)
-        for _ in range(3):
-            assert await requests.submit(counting("honest", 10, seen), "honest")
-        served = list(dict.fromkeys(seen))
-        # Each waits for the one that is being worked on, and for the turn after it.
-        assert served.index("honest") <= 2
-        assert len(served) <= 9
-
-    asyncio.run(story())
+        longest = max(longest, len(seen) - before)
+    assert answer.result() == "large is done"
+    assert len(seen) == 1_000
+    assert longest <= 256
 
 
-def test_a_client_that_goes_gives_its_turn_away() -> None:
-    async def story() -> None:
-        requests, seen = LargeRequests(), list[str]()
-        first = requests.submit(counting("a", 100_000, seen))
-        second = requests.submit(counting("b", 10, seen))
-        await asyncio.sleep(0)
-        first.cancel()
-        assert await second == "b is done"
-        assert seen.count("a") <= 512
-
-    asyncio.run(story())
+async def test_one_is_worked_on_at_a_time_in_the_order_of_arrival() -> None:
+    requests, seen = LargeRequests(), list[str]()
+    answers = [requests.submit(counting(name, 600, seen)) for name in "abc"]
+    assert [await each for each in answers] == ["a is done", "b is done", "c is done"]
+    assert seen == ["a"] * 600 + ["b"] * 600 + ["c"] * 600
 
 
-def test_a_failure_is_its_own_requests() -> None:
+async def test_clients_take_turns_however_many_requests_one_of_them_has() -> None:
+    requests, seen = LargeRequests(), list[str]()
+    for number in range(600):
+        requests.submit(counting(f"greedy {number}", 10, seen), "greedy")
+    await asyncio.sleep(0)
+    for _ in range(3):
+        assert await requests.submit(counting("honest", 10, seen), "honest")
+    served = list(dict.fromkeys(seen))
+    # Each waits for the one that is being worked on, and for the turn after it.
+    assert served.index("honest") <= 2
+    assert len(served) <= 9
+
+
+async def test_a_client_that_goes_gives_its_turn_away() -> None:
+    requests, seen = LargeRequests(), list[str]()
+    first = requests.submit(counting("a", 100_000, seen))
+    second = requests.submit(counting("b", 10, seen))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == "b is done"
+    assert seen.count("a") <= 512
+
+
+async def test_a_failure_is_its_own_requests() -> None:
     def failing() -> Generator[None, None, str]:
         yield
         raise Refused("no")
 
-    async def story() -> None:
-        requests = LargeRequests()
-        first, second = requests.submit(failing()), requests.submit(counting("b", 1, []))
-        with pytest.raises(Refused):
-            await first
-        assert await second == "b is done"
-
-    asyncio.run(story())
+    requests = LargeRequests()
+    first, second = requests.submit(failing()), requests.submit(counting("b", 1, []))
+    with pytest.raises(Refused):
+        await first
+    assert await second == "b is done"
 
 
-def test_a_client_that_goes_while_it_waits_gives_its_request_back_at_once() -> None:
-    async def story() -> None:
-        requests, seen = LargeRequests(), list[str]()
-        first = requests.submit(counting("a", 100_000, seen))
-        work = counting("b", 10, seen)
-        second = requests.submit(work)
-        await asyncio.sleep(0)
-        second.cancel()
-        await asyncio.sleep(0)
-        assert inspect.getgeneratorstate(work) == inspect.GEN_CLOSED
-        first.cancel()
-        await asyncio.sleep(0)
-        assert await requests.submit(counting("c", 1, seen)) == "c is done"
-
-    asyncio.run(story())
+async def test_a_client_that_goes_while_it_waits_gives_its_request_back_at_once() -> None:
+    requests, seen = LargeRequests(), list[str]()
+    first = requests.submit(counting("a", 100_000, seen))
+    work = counting("b", 10, seen)
+    second = requests.submit(work)
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    assert inspect.getgeneratorstate(work) == inspect.GEN_CLOSED
+    first.cancel()
+    await asyncio.sleep(0)
+    assert await requests.submit(counting("c", 1, seen)) == "c is done"
 
 
 def test_a_long_list_of_answers_is_made_while_it_is_iterated_over() -> None:

@@ -3,16 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from tierlog.tests import wire
 
 from ...broker_process import RawClient
 from ...waiting import wait_until
@@ -21,20 +12,24 @@ from ...waiting import wait_until
 def commit(port: int, groups: Sequence[str], topic: str, partitions: int, offset: int = 0) -> None:
     """Commit the same offset of a topic's first partitions for each group."""
     offsets = [
-        OffsetCommitRequestPartition(
+        wire.OffsetCommitRequestPartition(
             partition_index=each, committed_offset=offset, committed_metadata=""
         )
         for each in range(partitions)
     ]
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=offsets)]
+    topics = [wire.OffsetCommitRequestTopic(name=topic, partitions=offsets)]
     with RawClient(port) as client:
 
         def is_committed(group: str) -> bool:
-            request = OffsetCommitRequest(group_id=group, topics=topics)
-            answer = client.ask(request, 8, OffsetCommitResponse)
+            request = wire.OffsetCommitRequest(group_id=group, topics=topics)
+            answer = client.ask(request, 8, wire.OffsetCommitResponse)
             return {each.error_code for each in answer.topics[0].partitions} == {0}
 
         # Makes the groups' topic.
-        client.ask(FindCoordinatorRequest(coordinator_keys=[groups[0]]), 4, FindCoordinatorResponse)
+        client.ask(
+            wire.FindCoordinatorRequest(coordinator_keys=[groups[0]]),
+            4,
+            wire.FindCoordinatorResponse,
+        )
         for group in groups:
             wait_until(partial(is_committed, group), 30, f"{group} commits")

@@ -26,15 +26,12 @@ def counted(turns: list[str]) -> Generator[None, None, str]:
     return "done"
 
 
-def test_other_tasks_get_their_turn_between_slices() -> None:
-    async def story() -> None:
-        turns: list[str] = []
-        asyncio.get_running_loop().call_soon(turns.append, "other")
-        async with asyncio.timeout(20):
-            sliced = await in_slices(counted(turns))
-        assert (sliced.result, sliced.busy_s >= SLICE_S) == ("done", True)
-
-    asyncio.run(story())
+async def test_other_tasks_get_their_turn_between_slices() -> None:
+    turns: list[str] = []
+    asyncio.get_running_loop().call_soon(turns.append, "other")
+    async with asyncio.timeout(20):
+        sliced = await in_slices(counted(turns))
+    assert (sliced.result, sliced.busy_s >= SLICE_S) == ("done", True)
 
 
 def test_what_is_collected_rests_until_its_share_allows_it() -> None:
@@ -58,7 +55,7 @@ def held(log: list[str], name: str, gate: list[bool]) -> Generator[None, None, R
     return plain(200, name)
 
 
-def test_different_answers_are_collected_one_after_another_and_equal_ones_once() -> None:
+async def test_different_answers_are_collected_one_after_another_and_equal_ones_once() -> None:
     log: list[str] = []
     gate: list[bool] = []
     begun = asyncio.Event()
@@ -70,40 +67,33 @@ def test_different_answers_are_collected_one_after_another_and_equal_ones_once()
 
         return collector.answer(key, making, 60)
 
-    async def story() -> None:
-        collector = Collector()
-        pending = [asked(collector, (name,)) for name in "aabbc"]
-        await begun.wait()
-        await asyncio.sleep(0)
-        assert log == ["a begins"]
-        gate.append(True)
-        async with asyncio.timeout(20):
-            answers = [each if isinstance(each, Response) else await each for each in pending]
-        assert [each.body for each in answers] == [b"a\n", b"a\n", b"b\n", b"b\n", b"c\n"]
-        assert log == [f"{name} {word}" for name in "abc" for word in ("begins", "ends")]
-        again = asked(collector, ("a",))
-        assert isinstance(again, Response)
-        await collector.stop()
-        late = asked(collector, ("a",))
-        assert isinstance(late, Response)
-        assert late.status == 503
-
-    asyncio.run(story())
+    collector = Collector()
+    pending = [asked(collector, (name,)) for name in "aabbc"]
+    await begun.wait()
+    await asyncio.sleep(0)
+    assert log == ["a begins"]
+    gate.append(True)
+    async with asyncio.timeout(20):
+        answers = [each if isinstance(each, Response) else await each for each in pending]
+    assert [each.body for each in answers] == [b"a\n", b"a\n", b"b\n", b"b\n", b"c\n"]
+    assert log == [f"{name} {word}" for name in "abc" for word in ("begins", "ends")]
+    again = asked(collector, ("a",))
+    assert isinstance(again, Response)
+    await collector.stop()
+    late = asked(collector, ("a",))
+    assert isinstance(late, Response)
+    assert late.status == 503
 
 
-def test_too_many_different_questions_at_once_are_refused() -> None:
+async def test_too_many_different_questions_at_once_are_refused() -> None:
     gate: list[bool] = []
-
-    async def story() -> None:
-        collector = Collector()
-        answers = [
-            collector.answer((number,), partial(held, [], "x", gate), 60) for number in range(20)
-        ]
-        refused = [each.status for each in answers if isinstance(each, Response)]
-        assert refused == [503] * 12
-        await collector.stop()
-
-    asyncio.run(story())
+    collector = Collector()
+    answers = [
+        collector.answer((number,), partial(held, [], "x", gate), 60) for number in range(20)
+    ]
+    refused = [each.status for each in answers if isinstance(each, Response)]
+    assert refused == [503] * 12
+    await collector.stop()
 
 
 def counted_up(made: list[int], busy_s: float) -> Generator[None, None, Response]:
@@ -115,22 +105,18 @@ def counted_up(made: list[int], busy_s: float) -> Generator[None, None, Response
     return plain(200, str(made[-1]))
 
 
-def test_an_answer_is_shared_only_once_collecting_is_beyond_its_share() -> None:
+async def test_an_answer_is_shared_only_once_collecting_is_beyond_its_share() -> None:
     """Who asks a quiet broker twice sees what has changed since, however soon."""
     made: list[int] = []
+    collector = Collector()
 
-    async def story() -> None:
-        collector = Collector()
+    async def asked(busy_s: float) -> bytes:
+        answer = collector.answer(("metrics",), partial(counted_up, made, busy_s), 0)
+        return (answer if isinstance(answer, Response) else await answer).body
 
-        async def asked(busy_s: float) -> bytes:
-            answer = collector.answer(("metrics",), partial(counted_up, made, busy_s), 0)
-            return (answer if isinstance(answer, Response) else await answer).body
-
-        async with asyncio.timeout(60):
-            answers = [await asked(0), await asked(0)]
-            assert answers == [b"0\n", b"1\n"]
-            while len(set(answers)) == len(answers):
-                answers.append(await asked(0.02))
-        await collector.stop()
-
-    asyncio.run(story())
+    async with asyncio.timeout(60):
+        answers = [await asked(0), await asked(0)]
+        assert answers == [b"0\n", b"1\n"]
+        while len(set(answers)) == len(answers):
+            answers.append(await asked(0.02))
+    await collector.stop()

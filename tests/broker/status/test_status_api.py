@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Producer
 
-from tierlog.bench.clients.admin import create_topic, delete_topic
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.admin import create_topic, delete_topic
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.broker import Broker, StartError
 from tierlog.broker.config.config_values import ConfigValues
 from tierlog.broker.node_storage import NodeStorage
@@ -142,7 +142,7 @@ def test_a_changed_topic_is_seen_and_a_deleted_one_is_not(
     assert client.ask("/api/v1/topics/goes?from=1").status == 404
 
 
-def test_a_list_goes_on_where_it_is_told_to(client: StatusClient) -> None:
+def test_a_list_continues_at_the_requested_place(client: StatusClient) -> None:
     numbers = [each["partition"] for each in client.get("topics/orders?from=1")["partitions"]]
     assert numbers == [1, 2]
     assert client.get("topics/orders?from=9")["partitions"] == []
@@ -266,7 +266,7 @@ def test_nothing_is_served_where_no_port_is_set(tmp_path: Path) -> None:
         assert broker.broker.status_url == ""
 
 
-def test_a_port_in_use_stops_a_broker_that_was_told_it(tmp_path: Path) -> None:
+def test_a_port_in_use_stops_a_broker_that_is_configured_with_it(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         refused = BrokerThread(tmp_path, {"tierlog.status.port": str(port)})

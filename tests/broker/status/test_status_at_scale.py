@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.clients.admin import create_topic
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.broker.network.http_message import Response
 from tierlog.broker.status.cluster_status import brokers_status, overview_status
 from tierlog.broker.status.group_status import GROUPS_MAX, groups_status

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tierlog.bench.clients.admin import create_topic
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.broker.status import status_api
 from tierlog.broker.status.sources import NAME_MAX, Json
 from tierlog.broker.status.status_api import encoded

@@ -107,9 +107,7 @@ def test_a_name_cannot_turn_what_stands_beside_it_around() -> None:
 
 
 @pytest.mark.parametrize("names", [(), TOPIC])
-def test_each_table_has_a_caption_and_heads_of_its_rows_and_columns(
-    names: tuple[str, ...],
-) -> None:
+def test_each_table_has_a_caption_and_heads_of_its_rows_and_columns(names: tuple[str, ...]) -> None:
     reader = read(names, status_of(names))
     tables = reader.count("table")
     assert tables == 4

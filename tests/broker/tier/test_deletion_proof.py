@@ -15,9 +15,11 @@ from tierlog.replication.metadata.cluster_image import (
     PartitionImage,
     TopicImage,
 )
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.tiering.tiered_broker import until
 from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 HERE, THERE = 1, 2
 GONE, LIVE, LATE = (Uuid(f"topic id number {each}".encode()) for each in "123")
@@ -85,105 +87,85 @@ class Node:
         return [each for each in (GONE, LIVE, LATE) if self.topics.was_deleted(each)]
 
 
-def test_a_topic_that_is_absent_after_a_later_record_was_deleted() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        assert node.deleted() == []
-        await node.topics.settle({GONE, LIVE})
-        assert node.deleted() == [GONE]
-
-    simulate(story)
+async def test_a_topic_that_is_absent_after_a_later_record_was_deleted() -> None:
+    node = Node()
+    assert node.deleted() == []
+    await node.topics.settle({GONE, LIVE})
+    assert node.deleted() == [GONE]
 
 
-def test_a_broker_that_is_behind_learns_of_the_topic_before_it_judges() -> None:
+async def test_a_broker_that_is_behind_learns_of_the_topic_before_it_judges() -> None:
     """It was paused over the topic's creation; the segments' events come to it first."""
-
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        node.pause()
-        node.create("late", LATE)
-        judging = asyncio.ensure_future(node.topics.settle({GONE, LATE}))
-        await asyncio.sleep(WAIT_SECONDS / 2)
-        assert not judging.done()
-        assert node.deleted() == []
-        node.catch_up()
-        await judging
-        assert node.deleted() == [GONE]
-
-    simulate(story)
+    node = Node()
+    node.pause()
+    node.create("late", LATE)
+    judging = asyncio.ensure_future(node.topics.settle({GONE, LATE}))
+    await asyncio.sleep(WAIT_SECONDS / 2)
+    assert not judging.done()
+    assert node.deleted() == []
+    node.catch_up()
+    await judging
+    assert node.deleted() == [GONE]
 
 
-def test_a_broker_that_stays_behind_judges_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        node = Node()
-        node.pause()
-        node.create("late", LATE)
-        began = loop.time()
-        await node.topics.settle({GONE, LATE})
-        assert loop.time() - began == pytest.approx(WAIT_SECONDS, abs=1)
-        node.catch_up()
-        assert node.deleted() == []
-
+async def test_a_broker_that_stays_behind_judges_nothing(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
-    simulate(story)
+    node = Node()
+    node.pause()
+    node.create("late", LATE)
+    began = loop.time()
+    await node.topics.settle({GONE, LATE})
+    assert loop.time() - began == pytest.approx(WAIT_SECONDS, abs=1)
+    node.catch_up()
+    assert node.deleted() == []
     assert "more than 60 s behind" in caplog.text
 
 
 @pytest.mark.parametrize(
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT]
 )
-def test_a_broker_that_is_cut_off_judges_nothing(code: ErrorCode) -> None:
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        node.refusal = code
-        await node.topics.settle({GONE})
-        assert node.deleted() == []
-        node.refusal = None
-        await node.topics.settle({GONE})
-        assert node.deleted() == [GONE]
-
-    simulate(story)
+async def test_a_broker_that_is_cut_off_judges_nothing(code: ErrorCode) -> None:
+    node = Node()
+    node.refusal = code
+    await node.topics.settle({GONE})
+    assert node.deleted() == []
+    node.refusal = None
+    await node.topics.settle({GONE})
+    assert node.deleted() == [GONE]
 
 
-def test_a_fenced_broker_judges_nothing() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        node.fence()
-        await node.topics.settle({GONE})
-        assert node.deleted() == []
-        node.fence(fenced=False)
-        await node.topics.settle({GONE})
-        assert node.deleted() == [GONE]
-
-    simulate(story)
+async def test_a_fenced_broker_judges_nothing() -> None:
+    node = Node()
+    node.fence()
+    await node.topics.settle({GONE})
+    assert node.deleted() == []
+    node.fence(fenced=False)
+    await node.topics.settle({GONE})
+    assert node.deleted() == [GONE]
 
 
-def test_a_proof_expires_and_is_renewed() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        await node.topics.settle({GONE})
-        await asyncio.sleep(PROOF_SECONDS - 1)
-        assert node.deleted() == [GONE]
-        await node.topics.settle({GONE})
-        assert node.allocations == 1
-        await asyncio.sleep(2)
-        assert node.deleted() == []
-        await node.topics.settle({GONE})
-        assert node.deleted() == [GONE]
-        assert node.allocations == 2
-
-    simulate(story)
+async def test_a_proof_expires_and_is_renewed() -> None:
+    node = Node()
+    await node.topics.settle({GONE})
+    await asyncio.sleep(PROOF_SECONDS - 1)
+    assert node.deleted() == [GONE]
+    await node.topics.settle({GONE})
+    assert node.allocations == 1
+    await asyncio.sleep(2)
+    assert node.deleted() == []
+    await node.topics.settle({GONE})
+    assert node.deleted() == [GONE]
+    assert node.allocations == 2
 
 
-def test_what_is_certain_needs_no_record() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        node.image = replace(node.image, deleted_topics={GONE: "gone"})
-        await node.topics.settle({GONE, LIVE})
-        assert node.deleted() == [GONE]
-        assert node.allocations == 0
-
-    simulate(story)
+async def test_what_is_certain_needs_no_record() -> None:
+    node = Node()
+    node.image = replace(node.image, deleted_topics={GONE: "gone"})
+    await node.topics.settle({GONE, LIVE})
+    assert node.deleted() == [GONE]
+    assert node.allocations == 0
 
 
 def test_a_broker_watches_the_metadata_partitions_that_it_leads() -> None:
@@ -195,14 +177,11 @@ def test_a_broker_watches_the_metadata_partitions_that_it_leads() -> None:
     assert node.topics.has_metadata_topic()
 
 
-def test_a_topic_that_appears_while_its_proof_is_asked_for_is_not_deleted() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        node = Node()
-        judging = asyncio.ensure_future(node.topics.settle({LATE}))
-        await asyncio.sleep(0)
-        node.create("late", LATE)
-        await judging
-        await until(lambda: node.allocations == 1)
-        assert node.deleted() == []
-
-    simulate(story)
+async def test_a_topic_that_appears_while_its_proof_is_asked_for_is_not_deleted() -> None:
+    node = Node()
+    judging = asyncio.ensure_future(node.topics.settle({LATE}))
+    await asyncio.sleep(0)
+    node.create("late", LATE)
+    await judging
+    await until(lambda: node.allocations == 1)
+    assert node.deleted() == []

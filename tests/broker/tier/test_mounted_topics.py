@@ -59,7 +59,7 @@ def test_a_mount_is_read_from_its_properties() -> None:
         ({**URL, "tierlog.mount.archive.refresh.ms": ""}, "'' is not a time in ms"),
         ({**URL, "tierlog.mount.archive.topics": " , "}, "names no topic: leave it out"),
         ({**URL, "tierlog.mount.archive.topics": "orders,a/b"}, "'a/b' contains one or more"),
-        ({**URL, "tierlog.mount.archive.option.": "x"}, "option. is no option"),
+        ({**URL, "tierlog.mount.archive.option.": "x"}, "option. is not an option"),
         ({"tierlog.mount.archive.url": "file:///a::s3://b"}, "chained"),
         ({**URL, "tierlog.mount.again.url": "s3://theirs/prefix/"}, "already uses this tier"),
         ({**URL, "rsm.config.url": "s3://theirs/prefix"}, "already uses this tier"),

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tierlog.cli.client.address import (
-    Stated,
-    Target,
-    UsageError,
-    config_file,
-    target_of,
-)
+from tierlog.cli.client.address import Stated, Target, UsageError, config_file, target_of
 
 FILE = b"""
 profile = "dev"
@@ -70,10 +64,10 @@ def test_a_file_of_properties_comes_between_a_profile_and_the_arguments() -> Non
         (b"profile = ", "not a TOML file"),
         (b"\xff", "not a TOML file"),
         (b'profile = "nope"', "There is no profile nope"),
-        (b"profile = 5", "profile in .* is no text"),
-        (b'profile = "a"\nprofiles = 5', "profiles in .* is no table"),
+        (b"profile = 5", "profile in .* is not text"),
+        (b'profile = "a"\nprofiles = 5', "profiles in .* is not a table"),
         (b'profile = "a"\n[profiles.a]\nboot = "b:1"', "has boot in the profile a"),
-        (b'profile = "a"\n[profiles.a]\nproperties = 1', "is no table"),
+        (b'profile = "a"\n[profiles.a]\nproperties = 1', "is not a table"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(content: bytes, said: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.tierlog_node import tierlog_command, user_environment
-from tierlog.cli.client.consumer_troubles import TOLD_AFTER_S, LastingTroubles
+from tierlog.bench.harness.processes.tierlog_node import tierlog_command, user_environment
+from tierlog.cli.client.consumer_troubles import PRINTED_AFTER_S, LastingTroubles
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.testing import Broker
 from tierlog.tests.cli.client.command_run import Tierlog
@@ -21,25 +21,25 @@ ANOTHER = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "t-1 cannot be read at offse
 LEADERLESS = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-2 has no leader.")
 
 
-def test_what_passes_soon_is_not_told() -> None:
+def test_what_passes_soon_is_not_reported() -> None:
     lasting = LastingTroubles()
-    assert lasting.to_tell([STORAGE], 100.0) == []
-    assert lasting.to_tell([], 100.1) == []
-    assert lasting.to_tell([STORAGE], 100.2) == []
-    assert lasting.to_tell([STORAGE], 100.1 + TOLD_AFTER_S) == []
+    assert lasting.due_messages([STORAGE], 100.0) == []
+    assert lasting.due_messages([], 100.1) == []
+    assert lasting.due_messages([STORAGE], 100.2) == []
+    assert lasting.due_messages([STORAGE], 100.1 + PRINTED_AFTER_S) == []
 
 
-def test_each_cause_is_told_once_however_many_partitions_have_it() -> None:
+def test_each_cause_is_reported_once_however_many_partitions_have_it() -> None:
     lasting = LastingTroubles()
-    assert lasting.to_tell([STORAGE, ANOTHER], 0.0) == []
-    assert lasting.to_tell([STORAGE, ANOTHER, LEADERLESS], TOLD_AFTER_S) == [
+    assert lasting.due_messages([STORAGE, ANOTHER], 0.0) == []
+    assert lasting.due_messages([STORAGE, ANOTHER, LEADERLESS], PRINTED_AFTER_S) == [
         "t-0 cannot be read at offset 0 [KAFKA_STORAGE_ERROR] (and 1 other like it):"
         " its broker's log says why; still trying"
     ]
-    assert lasting.to_tell([ANOTHER, LEADERLESS], 2 * TOLD_AFTER_S) == [
+    assert lasting.due_messages([ANOTHER, LEADERLESS], 2 * PRINTED_AFTER_S) == [
         "t-2 has no leader [LEADER_NOT_AVAILABLE]; still trying"
     ]
-    assert lasting.to_tell([ANOTHER, LEADERLESS], 9 * TOLD_AFTER_S) == []
+    assert lasting.due_messages([ANOTHER, LEADERLESS], 9 * PRINTED_AFTER_S) == []
 
 
 def send(broker: Broker, lines: bytes) -> None:
@@ -66,7 +66,7 @@ def first_error(process: subprocess.Popen[bytes]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-e",), ("-g", "readers")], ids=["follow", "end", "group"])
-def test_a_disk_that_cannot_be_read_is_told(words: tuple[str, ...]) -> None:
+def test_a_disk_that_cannot_be_read_is_reported(words: tuple[str, ...]) -> None:
     with Broker() as broker:
         broker.create_topic("t")
         send(broker, b"one\n")
@@ -82,7 +82,7 @@ def test_a_disk_that_cannot_be_read_is_told(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_answer_is_told() -> None:
+def test_a_broker_that_does_not_answer_is_reported() -> None:
     with Broker() as broker, broker.faults.silence("Fetch"):
         broker.create_topic("t")
         with consuming(broker, "t") as process:
@@ -90,7 +90,7 @@ def test_a_broker_that_does_not_answer_is_told() -> None:
 
 
 @pytest.mark.slow
-def test_a_tier_that_is_gone_is_told() -> None:
+def test_a_tier_that_is_gone_is_reported() -> None:
     with Broker(tier="memory") as broker:
         broker.create_topic("t")
         send(broker, b"one\n")
@@ -102,7 +102,7 @@ def test_a_tier_that_is_gone_is_told() -> None:
 
 
 @pytest.mark.slow
-def test_a_coordinator_that_is_not_there_is_told() -> None:
+def test_a_coordinator_that_is_not_there_is_reported() -> None:
     with Broker() as broker, broker.faults.fail("JoinGroup", "COORDINATOR_NOT_AVAILABLE"):
         broker.create_topic("t")
         with consuming(broker, "t", "-g", "readers", "-e") as process:
@@ -110,7 +110,7 @@ def test_a_coordinator_that_is_not_there_is_told() -> None:
 
 
 @pytest.mark.slow
-def test_who_may_not_read_is_told_at_once() -> None:
+def test_a_missing_read_right_is_reported_at_once() -> None:
     with Broker() as broker, broker.faults.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED"):
         broker.create_topic("t")
         with consuming(broker, "t") as process:
@@ -143,7 +143,7 @@ def test_a_consumer_that_only_waits_says_nothing() -> None:
         ("1:99", "", "two\n"),
     ],
 )
-def test_an_offset_that_is_not_there_is_told_with_what_is_read_instead(
+def test_an_offset_that_is_not_there_is_reported_with_what_is_read_instead(
     tierlog: Tierlog, place: str, said: str, printed: str
 ) -> None:
     tierlog.done("topic", "create", "ranged", "--if-not-exists", "-c", "retention.ms=-1")
@@ -151,11 +151,13 @@ def test_an_offset_that_is_not_there_is_told_with_what_is_read_instead(
         tierlog.done("produce", "ranged", stdin=b"one\ntwo\n")
         tierlog.done("topic", "trim", "ranged", "-o", "1")
     answer = tierlog("consume", "ranged", "-o", place, "-e")
-    told = f"tierlog: {said}reading from there.\n" if said else ""
-    assert (answer.code, answer.text, answer.err) == (0, printed, told)
+    expected = f"tierlog: {said}reading from there.\n" if said else ""
+    assert (answer.code, answer.text, answer.err) == (0, printed, expected)
 
 
-def test_an_offset_that_many_partitions_lack_is_told_once(tierlog: Tierlog, tmp_path: Path) -> None:
+def test_an_offset_that_many_partitions_lack_is_reported_once(
+    tierlog: Tierlog, tmp_path: Path
+) -> None:
     tierlog.done("topic", "create", "many", "-p", "3")
     answer = tierlog("consume", "many", "-o", "5", "-e")
     assert answer.err == (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.cli.client.command_run import Answer, Json, Tierlog
 

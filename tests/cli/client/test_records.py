@@ -65,7 +65,7 @@ def test_json_that_is_not_a_records_becomes_no_tombstone(
     tierlog.done("topic", "create", "own", "--if-not-exists")
     answer = tierlog("produce", "own", "--json", stdin=line)
     assert (answer.code, len(answer.err.splitlines())) == (2, 1)
-    assert "Line 1 of the input is no record" in answer.err
+    assert "Line 1 of the input is not a record" in answer.err
     assert said in answer.err
     assert tierlog.done("consume", "own", "-e").text == ""
 

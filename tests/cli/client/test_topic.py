@@ -149,13 +149,13 @@ def test_arguments_that_mean_nothing_are_refused_before_anybody_is_asked(tierlog
         (("topic", "ls", "-X", "retries"), "not of the form"),
         (("topic", "alter", "t"), "Nothing is to be altered"),
         (("topic", "create", "t", "-c", "retention.ms"), "not of the form"),
-        (("topic", "ls", "-X", "reconnect.backoff.ms=soon"), "no whole number"),
+        (("topic", "ls", "-X", "reconnect.backoff.ms=soon"), "not a whole number"),
         (("topic", "ls", "--profile", "nope"), "no profile nope"),
-        (("consume", "t", "-o", "somewhere"), "no place"),
+        (("consume", "t", "-o", "somewhere"), "not a valid position"),
         (("consume", "t", "--json", "-f", "%s"), "two formats"),
-        (("consume", "t", "-f", "%q"), "no part of a format"),
+        (("consume", "t", "-f", "%q"), "not a valid format"),
         (("consume", "t", "-g", "g", "-o", "end"), "its own positions"),
-        (("config", "get", "broker", "first"), "no broker"),
+        (("config", "get", "broker", "first"), "not a broker"),
     ):
         answer = tierlog(*words)
         assert (answer.code, answer.out) == (2, b""), (words, answer)

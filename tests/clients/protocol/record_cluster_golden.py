@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.clients.protocol.api import APIS, SERVED, ApiKey
 from tierlog.clients.runtime.environment import SystemEnvironment

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.protocol.api import SERVED, Api, ApiKey
 
 from .golden import FOLDER, Golden
@@ -66,10 +66,7 @@ class Conversation:
     """One connection: knows which request a response answers."""
 
     def __init__(
-        self,
-        client: str,
-        kept: dict[tuple[int, int, str, str], bytes],
-        apis: Mapping[int, Api],
+        self, client: str, kept: dict[tuple[int, int, str, str], bytes], apis: Mapping[int, Api]
     ) -> None:
         self._client = client
         self._kept = kept

@@ -10,8 +10,8 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.protocol.api import APIS, Api, ApiKey
 
 from .golden import Golden

@@ -120,7 +120,7 @@ def test_a_size_that_cannot_be_is_a_protocol_error_at_once(size: int, whole: boo
         ),
     ],
 )
-def test_who_speaks_another_protocol_is_told_which(sent: bytes, words: str) -> None:
+def test_a_client_of_another_protocol_gets_its_name(sent: bytes, words: str) -> None:
     with pytest.raises(ProtocolError) as refused:
         list(FrameReader(LIMIT).feed(memoryview(sent)))
     assert words in refused.value.message

@@ -86,7 +86,7 @@ def test_tagged_fields_of_a_header_are_skipped() -> None:
     ("key", "version"),
     [(18, 99), (18, -1), (1, 3), (1, 19), (999, 0), (-1, 0), (ApiKey.SHARE_FETCH, 1)],
 )
-def test_what_is_not_served_is_told_with_its_header(key: int, version: int) -> None:
+def test_what_is_not_served_is_reported_with_its_header(key: int, version: int) -> None:
     """C5, C6: the connection ends, or an old ApiVersions answer goes to this correlation id."""
     frame = key.to_bytes(2, signed=True) + version.to_bytes(2, signed=True) + b"\0\0\0\7\0\2me!"
     with pytest.raises(UnsupportedApiError) as raised:

@@ -67,8 +67,7 @@ def test_misspelt_fields_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("3+", (3, 32767)), ("0-12", (0, 12)), ("7", (7, 7)), (None, (0, -1))],
+    ("text", "expected"), [("3+", (3, 32767)), ("0-12", (0, 12)), ("7", (7, 7)), (None, (0, -1))]
 )
 def test_version_texts_are_those_of_kafkas_json(
     text: str | None, expected: tuple[int, int]

@@ -181,8 +181,7 @@ def test_other_magics_are_refused(magic: int, code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "complaint"),
-    [(-1, "record count"), (4, "still remaining"), (6, "premature end")],
+    ("count", "complaint"), [(-1, "record count"), (4, "still remaining"), (6, "premature end")]
 )
 def test_a_count_that_is_not_the_records_is_an_invalid_record(count: int, complaint: str) -> None:
     data = build_batch(RECORDS)

@@ -73,13 +73,7 @@ def test_kafka_python_reads_our_batch(records: list[Record], gzipped: bool) -> N
     theirs = their_batch(bytes(build_batch(records, compression=codec)))
     assert theirs.validate_crc()
     assert [
-        Record(
-            record.offset,
-            record.timestamp,
-            record.key,
-            record.value,
-            tuple(record.headers),
-        )
+        Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
         for record in theirs
     ] == numbered(records, 0)
 
@@ -108,6 +102,13 @@ def test_compaction_keeps_offsets_and_sequence_of_a_batch_and_the_time_of_its_re
     for field in ("base_offset", "last_offset", "base_sequence", "last_sequence"):
         assert getattr(smaller, field) == getattr(batch, field)
     assert smaller.max_timestamp == max(record.timestamp for record in kept)
+
+
+def test_a_batch_that_loses_its_youngest_record_has_the_time_of_the_next() -> None:
+    young, old = Record(0, 30, b"a", b""), Record(0, 10, b"b", b"")
+    batch = one_batch(build_batch([young, old]))
+    smaller = one_batch(rebuild_batch(batch, list(batch.records())[1:]))
+    assert (batch.max_timestamp, smaller.max_timestamp) == (30, 10)
 
 
 def test_a_batch_may_lose_every_record_and_still_answer_for_its_producer() -> None:

@@ -16,7 +16,7 @@ class SeenError(Exception):
     """An error of librdkafka, as its name and its sentence."""
 
 
-def told(error: KafkaError) -> str:
+def sentence_of(error: KafkaError) -> str:
     """The error as a user sees it."""
     return f"{error.name()}: {error.str()}"
 
@@ -59,7 +59,7 @@ class Session:
     def check(self) -> None:
         """Raise the first error that was reported."""
         if self.errors:
-            raise SeenError(told(self.errors[0]))
+            raise SeenError(sentence_of(self.errors[0]))
 
     def produce(self, values: list[str]) -> None:
         producer = Producer(self.settings(message_timeout_ms=self.order.patience_s * 1000))
@@ -90,7 +90,7 @@ class Session:
                 self._send(producer, values)
                 end(self.order.patience_s)
         except KafkaException as error:
-            raise SeenError(told(error.args[0])) from error
+            raise SeenError(sentence_of(error.args[0])) from error
 
     def consume(self, count: int) -> list[str]:
         consumer = Consumer(self.settings(group_id=self.order.group, auto_offset_reset="earliest"))
@@ -102,7 +102,7 @@ class Session:
                 for message in consumer.consume(count, 0.1):
                     error = message.error()
                     if error is not None:
-                        raise SeenError(told(error))
+                        raise SeenError(sentence_of(error))
                     read = message.value()
                     assert isinstance(read, bytes)
                     values.append(read.decode())

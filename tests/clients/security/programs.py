@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tierlog.bench.clients.defaults.programs import built_from
-from tierlog.bench.kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
+from tierlog.bench.harness.loads.defaults.programs import built_from
+from tierlog.bench.harness.processes.kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
 
 HERE = Path(__file__).parent
 _JAVA_FLAGS = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

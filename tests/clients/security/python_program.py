@@ -33,16 +33,16 @@ class ErrorLog(logging.Handler):
         return "".join(f"\nlogged: {each}" for each in taken)
 
 
-def obey(do: Callable[[Order], list[str]], told: Callable[[], str] = lambda: "") -> None:
+def obey(do: Callable[[Order], list[str]], sentence: Callable[[], str] = lambda: "") -> None:
     """Work off the orders on the standard input.
 
     The error of an order is what `do` raises, and what `told` says that the client has said.
     """
     for line in sys.stdin:
         order = Order(**json.loads(line))
-        told()
+        sentence()
         try:
             answer: dict[str, object] = {"values": do(order)}
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}{told()}"}
+            answer = {"error": f"{type(error).__name__}: {error}{sentence()}"}
         print(json.dumps(answer), flush=True)

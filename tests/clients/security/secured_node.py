@@ -23,8 +23,8 @@ from confluent_kafka.admin._scram import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.bench.cluster import Cluster, Kind, combined
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.cluster import Cluster, Kind, combined
+from tierlog.bench.harness.requests.probe import free_port
 
 from ...security.sasl.oauth.tokens import AUDIENCE, ISSUER, claims, key_set, signed
 from ...security.tls.certificates import (

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from tierlog.bench.cluster import Cluster, Kind, Seat, combined, separate
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.cluster import Cluster, Kind, Seat, combined, separate
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.protocol.api import ApiKey, ListenerKind
 from tierlog.clients.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from tierlog.clients.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -207,8 +207,8 @@ class Side:
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
         }
-        told = ask(self.admin, ApiKey.JOIN_GROUP, 9, **who)
-        anna = cast("str", at(told, "member_id"))
+        response = ask(self.admin, ApiKey.JOIN_GROUP, 9, **who)
+        anna = cast("str", at(response, "member_id"))
         self.own[Own("member", "anna")] = anna
         assert not _has_error(ask(self.admin, ApiKey.JOIN_GROUP, 9, **who, member_id=anna))
         synced = ask(

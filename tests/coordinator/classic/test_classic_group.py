@@ -16,8 +16,14 @@ from tierlog.coordinator.group_config import GroupCoordinatorConfig
 from ..group_driver import GroupDriver, join_request
 
 
-def test_a_member_without_an_id_is_sent_away_with_one_and_then_admitted() -> None:
-    driver = GroupDriver()
+@pytest.fixture
+def driver() -> GroupDriver:
+    return GroupDriver()
+
+
+def test_a_member_without_an_id_is_sent_away_with_one_and_then_admitted(
+    driver: GroupDriver,
+) -> None:
     first = driver.send_join(join_request(name="anna"))
     assert driver.joins[first] == JoinResult("anna", ErrorCode.MEMBER_ID_REQUIRED)
     assert driver.is_in(GroupState.EMPTY)
@@ -34,15 +40,15 @@ def test_a_member_without_an_id_is_sent_away_with_one_and_then_admitted() -> Non
     )
 
 
-def test_before_kip_394_a_member_without_an_id_is_admitted_at_once() -> None:
-    driver = GroupDriver()
+def test_before_kip_394_a_member_without_an_id_is_admitted_at_once(driver: GroupDriver) -> None:
     waiter = driver.send_join(join_request(name="anna")._replace(requires_known_member_id=False))
     driver.pass_time(3_000)
     assert driver.joins[waiter].member_id == "anna"
 
 
-def test_the_first_to_come_leads_and_only_the_leader_hears_of_the_others() -> None:
-    driver = GroupDriver()
+def test_the_first_to_come_leads_and_only_the_leader_hears_of_the_others(
+    driver: GroupDriver,
+) -> None:
     anna, lena = driver.join("anna"), driver.join("lena")
     driver.pass_time(6_000)
     assert [member.member_id for member in driver.joins[anna].members] == ["anna", "lena"]
@@ -50,8 +56,9 @@ def test_the_first_to_come_leads_and_only_the_leader_hears_of_the_others() -> No
     assert driver.joins[anna].leader == driver.joins[lena].leader == "anna"
 
 
-def test_followers_are_answered_when_the_leaders_assignment_is_in_the_log() -> None:
-    driver = GroupDriver()
+def test_followers_are_answered_when_the_leaders_assignment_is_in_the_log(
+    driver: GroupDriver,
+) -> None:
     driver.join("anna")
     driver.join("lena")
     driver.pass_time(6_000)
@@ -68,8 +75,7 @@ def test_followers_are_answered_when_the_leaders_assignment_is_in_the_log() -> N
     }
 
 
-def test_whom_the_leader_forgets_gets_an_empty_assignment() -> None:
-    driver = GroupDriver()
+def test_whom_the_leader_forgets_gets_an_empty_assignment(driver: GroupDriver) -> None:
     driver.join("anna")
     driver.join("lena")
     driver.pass_time(6_000)
@@ -78,8 +84,9 @@ def test_whom_the_leader_forgets_gets_an_empty_assignment() -> None:
     assert driver.syncs[lena] == SyncResult(ErrorCode.NONE, "consumer", "range", b"")
 
 
-def test_an_assignment_that_cannot_be_written_sends_everyone_back_to_join() -> None:
-    driver = GroupDriver()
+def test_an_assignment_that_cannot_be_written_sends_everyone_back_to_join(
+    driver: GroupDriver,
+) -> None:
     driver.join("anna")
     driver.join("lena")
     driver.pass_time(6_000)
@@ -92,8 +99,9 @@ def test_an_assignment_that_cannot_be_written_sends_everyone_back_to_join() -> N
     assert driver.is_in(GroupState.PREPARING_REBALANCE)
 
 
-def test_a_write_that_ends_after_the_next_rebalance_began_changes_nothing() -> None:
-    driver = GroupDriver()
+def test_a_write_that_ends_after_the_next_rebalance_began_changes_nothing(
+    driver: GroupDriver,
+) -> None:
     driver.join("anna")
     driver.pass_time(3_000)
     driver.hold_writes = True
@@ -107,8 +115,7 @@ def test_a_write_that_ends_after_the_next_rebalance_began_changes_nothing() -> N
     assert driver.group.members.by_id["anna"].assignment == b""
 
 
-def test_a_newcomer_calls_the_members_to_rejoin() -> None:
-    driver = GroupDriver()
+def test_a_newcomer_calls_the_members_to_rejoin(driver: GroupDriver) -> None:
     driver.stable("anna")
     assert driver.heartbeat("anna") is ErrorCode.NONE
     lena = driver.join("lena")
@@ -118,8 +125,7 @@ def test_a_newcomer_calls_the_members_to_rejoin() -> None:
     assert driver.joins[anna].leader == "anna"
 
 
-def test_a_rebalance_waits_for_a_member_that_was_promised_a_place() -> None:
-    driver = GroupDriver()
+def test_a_rebalance_waits_for_a_member_that_was_promised_a_place(driver: GroupDriver) -> None:
     driver.stable("anna")
     driver.send_join(join_request(name="lena"))
     anna = driver.rejoin("anna")
@@ -154,9 +160,8 @@ def test_the_protocol_is_the_favourite_of_most_among_those_that_all_support() ->
     ],
 )
 def test_who_shares_no_protocol_with_the_group_is_refused(
-    protocol_type: str, protocols: tuple[GroupProtocol, ...]
+    driver: GroupDriver, protocol_type: str, protocols: tuple[GroupProtocol, ...]
 ) -> None:
-    driver = GroupDriver()
     driver.stable("anna")
     request = join_request(name="lena")._replace(protocol_type=protocol_type, protocols=protocols)
     assert driver.joins[driver.send_join(request)].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -165,9 +170,8 @@ def test_who_shares_no_protocol_with_the_group_is_refused(
 
 @pytest.mark.parametrize(("protocol_type", "names"), [("", ("range",)), ("consumer", ())])
 def test_an_empty_group_takes_anyone_who_names_a_protocol(
-    protocol_type: str, names: tuple[str, ...]
+    driver: GroupDriver, protocol_type: str, names: tuple[str, ...]
 ) -> None:
-    driver = GroupDriver()
     protocols = tuple(GroupProtocol(name, b"") for name in names)
     request = join_request()._replace(protocol_type=protocol_type, protocols=protocols)
     assert driver.joins[driver.send_join(request)].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -193,8 +197,7 @@ def test_while_rebalancing_the_first_to_come_fill_a_full_group() -> None:
     assert set(driver.group.members.by_id) == {"mona", "nina"}
 
 
-def test_requests_of_another_generation_are_refused() -> None:
-    driver = GroupDriver()
+def test_requests_of_another_generation_are_refused(driver: GroupDriver) -> None:
     driver.stable("anna")
     assert driver.heartbeat("anna", generation=7) is ErrorCode.ILLEGAL_GENERATION
     assert driver.commit("anna", generation=0) is ErrorCode.ILLEGAL_GENERATION
@@ -202,8 +205,7 @@ def test_requests_of_another_generation_are_refused() -> None:
     assert driver.syncs[late].error is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_sync_names_the_groups_protocol_or_none() -> None:
-    driver = GroupDriver()
+def test_a_sync_names_the_groups_protocol_or_none(driver: GroupDriver) -> None:
     driver.stable("anna")
     request = driver.sync_request("anna")
     for wrong in (
@@ -216,8 +218,7 @@ def test_a_sync_names_the_groups_protocol_or_none() -> None:
     assert driver.syncs[driver.send_sync(unsaid)].assignment == b"anna"
 
 
-def test_strangers_are_unknown() -> None:
-    driver = GroupDriver()
+def test_strangers_are_unknown(driver: GroupDriver) -> None:
     driver.stable("anna")
     assert driver.heartbeat("eve") is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.leave("eve") == [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -226,8 +227,7 @@ def test_strangers_are_unknown() -> None:
     assert driver.commit("eve") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_leave_together_and_each_is_answered() -> None:
-    driver = GroupDriver()
+def test_members_leave_together_and_each_is_answered(driver: GroupDriver) -> None:
     driver.stable("anna", "lena", "mona")
     assert driver.leave("anna", "eve", "lena") == [
         ErrorCode.NONE,
@@ -238,8 +238,7 @@ def test_members_leave_together_and_each_is_answered() -> None:
     assert driver.heartbeat("mona") is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_the_last_to_leave_empties_the_group_and_the_log_says_so() -> None:
-    driver = GroupDriver()
+def test_the_last_to_leave_empties_the_group_and_the_log_says_so(driver: GroupDriver) -> None:
     driver.stable("anna")
     driver.leave("anna")
     assert driver.is_in(GroupState.EMPTY)
@@ -249,8 +248,7 @@ def test_the_last_to_leave_empties_the_group_and_the_log_says_so() -> None:
     assert written.protocol_type == "consumer"
 
 
-def test_who_leaves_while_parked_is_told_it_is_unknown() -> None:
-    driver = GroupDriver()
+def test_a_member_that_leaves_while_parked_gets_unknown_member_id(driver: GroupDriver) -> None:
     anna, lena = driver.join("anna"), driver.join("lena")
     driver.leave("anna")
     assert driver.joins[anna] == JoinResult("", ErrorCode.UNKNOWN_MEMBER_ID)
@@ -258,8 +256,7 @@ def test_who_leaves_while_parked_is_told_it_is_unknown() -> None:
     assert driver.joins[lena].leader == "lena"
 
 
-def test_a_request_that_is_sent_again_replaces_the_parked_one() -> None:
-    driver = GroupDriver()
+def test_a_request_that_is_sent_again_replaces_the_parked_one(driver: GroupDriver) -> None:
     driver.stable("anna", "lena")
     first = driver.rejoin("anna")
     again = driver.rejoin("anna")
@@ -271,23 +268,20 @@ def test_a_request_that_is_sent_again_replaces_the_parked_one() -> None:
     assert driver.syncs[sync].error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_between_join_and_sync_no_offsets_are_committed() -> None:
-    driver = GroupDriver()
+def test_between_join_and_sync_no_offsets_are_committed(driver: GroupDriver) -> None:
     driver.stable("anna")
     assert driver.commit("anna") is ErrorCode.NONE
     driver.rejoin("anna")
     assert driver.commit("anna") is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_outsiders_commit_to_a_group_only_while_it_is_empty() -> None:
-    driver = GroupDriver()
+def test_outsiders_commit_to_a_group_only_while_it_is_empty(driver: GroupDriver) -> None:
     assert driver.commit("", generation=-1) is ErrorCode.NONE
     driver.stable("anna")
     assert driver.commit("", generation=-1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_that_moves_away_tells_everyone_who_is_parked() -> None:
-    driver = GroupDriver()
+def test_a_group_that_moves_away_tells_everyone_who_is_parked(driver: GroupDriver) -> None:
     driver.stable("anna", "lena")
     anna = driver.rejoin("anna")
     driver.carry_out(driver.group.unload(ErrorCode.NOT_COORDINATOR))
@@ -295,8 +289,7 @@ def test_a_group_that_moves_away_tells_everyone_who_is_parked() -> None:
     assert driver.timers == {}
 
 
-def test_a_group_read_from_the_log_goes_on_where_it_was() -> None:
-    driver = GroupDriver()
+def test_a_group_read_from_the_log_goes_on_where_it_was(driver: GroupDriver) -> None:
     driver.stable("anna", "lena")
     other = GroupDriver()
     other.group.restore(driver.log[-1])
@@ -310,8 +303,7 @@ def test_a_group_read_from_the_log_goes_on_where_it_was() -> None:
     assert other.group.generation == driver.group.generation + 1
 
 
-def test_a_group_read_from_the_log_that_is_too_large_now_rebalances() -> None:
-    driver = GroupDriver()
+def test_a_group_read_from_the_log_that_is_too_large_now_rebalances(driver: GroupDriver) -> None:
     driver.stable("anna", "lena")
     other = GroupDriver(GroupCoordinatorConfig(group_max_size=1))
     other.group.restore(driver.log[-1])
@@ -319,8 +311,7 @@ def test_a_group_read_from_the_log_that_is_too_large_now_rebalances() -> None:
     assert other.is_in(GroupState.PREPARING_REBALANCE)
 
 
-def test_a_pending_member_can_leave() -> None:
-    driver = GroupDriver()
+def test_a_pending_member_can_leave(driver: GroupDriver) -> None:
     driver.send_join(join_request(name="anna"))
     errors, actions = driver.group.leave([MemberIdentity("anna", None)], driver.now_ms)
     driver.carry_out(actions)

@@ -40,18 +40,14 @@ def test_a_follower_comes_back_without_a_rebalance_and_keeps_its_assignment() ->
     tom = driver.send_join(static_request("tom", "tom-2"))
     assert driver.is_in(GroupState.STABLE)
     assert driver.joins[tom] == JoinResult(
-        "tom-2",
-        generation=1,
-        protocol_type="consumer",
-        protocol_name="range",
-        leader="sam-1",
+        "tom-2", generation=1, protocol_type="consumer", protocol_name="range", leader="sam-1"
     )
     assert driver.syncs[driver.sync_static("tom", "tom-2")].assignment == b"1"
     assert [saved.member_id for saved in driver.log[-1].members] == ["sam-1", "tom-2"]
     assert driver.log[-1].members[1].assignment == b"1"
 
 
-def test_a_leader_comes_back_and_is_told_not_to_assign_again() -> None:
+def test_a_leader_that_comes_back_does_not_assign_again() -> None:
     driver = two_static_members()
     sam = driver.send_join(static_request("sam", "sam-2"))
     answer = driver.joins[sam]

@@ -18,8 +18,8 @@ def state_of(group: ConsumerGroup | None) -> tuple[object, ...]:
     members = {
         member_id: (
             member.metadata,
-            member.held._replace(
-                assigned=dict(member.held.assigned), revoking=dict(member.held.revoking)
+            member.current._replace(
+                assigned=dict(member.current.assigned), revoking=dict(member.current.revoking)
             ),
         )
         for member_id, member in group.members.items()

@@ -8,12 +8,7 @@ from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.coordinator.consumer.assignor_members import AssignorMember
-from tierlog.coordinator.consumer.assignors import (
-    ASSIGNORS,
-    Assignor,
-    assign_range,
-    assign_uniform,
-)
+from tierlog.coordinator.consumer.assignors import ASSIGNORS, Assignor, assign_range, assign_uniform
 from tierlog.coordinator.consumer.topic_partitions import NOTHING, Partitions
 
 TOPICS = [Uuid(bytes(15) + bytes([number])) for number in range(1, 6)]

@@ -49,12 +49,12 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     groups = ConsumerGroupDriver({"red": 2})
     groups.join("anna")
     assert groups.join("bert").assigned == {}
-    assert groups.group.members["bert"].held.state is MemberState.UNRELEASED_PARTITIONS
+    assert groups.group.members["bert"].current.state is MemberState.UNRELEASED_PARTITIONS
     assert groups.is_in(ConsumerGroupState.RECONCILING)
-    told = groups.beat("anna")
-    assert told.member_epoch == 2, "it keeps its epoch until it has given up what it must"
-    assert told.assigned is not None
-    assert len(told.assigned) == 1
+    answer = groups.beat("anna")
+    assert answer.member_epoch == 2, "it keeps its epoch until it has given up what it must"
+    assert answer.assigned is not None
+    assert len(answer.assigned) == 1
     assert groups.beat("bert").assigned is None
     assert groups.beat("anna").member_epoch == 3
     given = groups.beat("bert").assigned
@@ -64,7 +64,7 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     assert len(groups.holders()) == 2
 
 
-def test_an_assignment_is_told_when_it_is_new_or_when_all_is_said() -> None:
+def test_an_assignment_is_returned_when_it_is_new_or_requested() -> None:
     groups = ConsumerGroupDriver({"red": 1})
     groups.join("anna")
     assert groups.beat("anna").assigned is None
@@ -212,6 +212,9 @@ def test_a_static_member_that_comes_back_has_what_it_had() -> None:
     )
     assert groups.leave("anna", -2).member_epoch == -2
     assert groups.is_in(ConsumerGroupState.RECONCILING)
+    # Its replacement begins at epoch 0, and may commit for all of it from then on.
+    left = groups.group.members["anna"].current.assigned
+    assert left == dict.fromkeys(had, 0)
     back = groups.join_static("one", "cleo")
     assert back.assigned is not None
     assert set(back.assigned) == had
@@ -236,9 +239,9 @@ def test_a_static_member_that_does_not_come_back_is_out_after_its_session() -> N
 def test_a_change_of_subscription_is_a_new_epoch_and_a_new_target() -> None:
     groups = ConsumerGroupDriver({"red": 1, "blue": 1})
     groups.join("anna")
-    told = groups.beat("anna", subscribed_topic_names=("blue",))
-    assert told.member_epoch == 2
-    assert told.assigned == {}, "red is to be given up first"
+    answer = groups.beat("anna", subscribed_topic_names=("blue",))
+    assert answer.member_epoch == 2
+    assert answer.assigned == {}, "red is to be given up first"
     assert groups.beat("anna").assigned == {(topic_id("blue"), 0): 3}
 
 
@@ -324,8 +327,8 @@ def test_a_pattern_goes_with_its_last_member() -> None:
     groups.look_up()
     groups.leave("anna")
     assert "r.*" in groups.group.regexes
-    told = groups.beat("bert", subscribed_topic_regex="", subscribed_topic_names=("red",))
+    answer = groups.beat("bert", subscribed_topic_regex="", subscribed_topic_names=("red",))
     assert groups.group.regexes == {}
-    assert told.member_epoch == groups.group.epoch
+    assert answer.member_epoch == groups.group.epoch
     groups.beat("bert", subscribed_topic_regex="b.*", subscribed_topic_names=())
     assert groups.lookups == {GROUP: frozenset({"b.*"})}

@@ -124,7 +124,9 @@ class Walk:
             if member is None:
                 # Fenced, and will hear of it at its next heartbeat at the latest.
                 continue
-            for partition in owned & (member.held.assigned.keys() | member.held.revoking.keys()):
+            for partition in owned & (
+                member.current.assigned.keys() | member.current.revoking.keys()
+            ):
                 assert readers.setdefault(partition, name) == name
 
     def _join_again(self, name: str, instance_id: str | None) -> None:

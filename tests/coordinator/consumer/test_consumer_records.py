@@ -30,7 +30,7 @@ from tierlog.coordinator.consumer.consumer_schemas import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,
 )
-from tierlog.coordinator.consumer.reconciliation import Held, MemberState
+from tierlog.coordinator.consumer.reconciliation import CurrentAssignment, MemberState
 from tierlog.coordinator.group_actions import GroupProtocol
 from tierlog.coordinator.group_records import HIGHEST_EPOCH, GroupRecord
 
@@ -76,7 +76,7 @@ ENTRIES: st.SearchStrategy[ConsumerGroupEntry] = st.one_of(
         CurrentAssignmentEntry,
         NAMES,
         NAMES,
-        st.none() | st.builds(Held, EPOCHS, EPOCHS, STATES, HELD, HELD),
+        st.none() | st.builds(CurrentAssignment, EPOCHS, EPOCHS, STATES, HELD, HELD),
     ),
     st.builds(
         RegexEntry,

@@ -125,7 +125,7 @@ def test_the_first_consumer_turns_the_group_and_everyone_keeps_what_they_had() -
     answer = groups.join("anna")
     assert GROUP not in groups.shard.groups
     carl = groups.group.members["carl"]
-    assert set(carl.held.assigned) == parts("red", 0, 1)
+    assert set(carl.current.assigned) == parts("red", 0, 1)
     assert carl.is_classic
     assert answer.assigned == {}
     assert groups.group.epoch == answer.member_epoch == 2
@@ -133,7 +133,7 @@ def test_the_first_consumer_turns_the_group_and_everyone_keeps_what_they_had() -
     assert groups.timers[key] == groups.now_ms + SESSION_MS
 
 
-def test_whoever_is_parked_is_told_to_come_again() -> None:
+def test_a_parked_request_has_to_retry() -> None:
     groups = MixedDriver()
     groups.found_classic()
     other = groups.join_request("dave", instance_id="fourth")._replace(member_id="")

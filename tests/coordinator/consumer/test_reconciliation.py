@@ -10,12 +10,12 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.coordinator.consumer.reconciliation import (
     REACTIONS,
-    Aim,
-    Held,
+    CurrentAssignment,
+    HeartbeatTarget,
     MemberEvent,
     MemberReaction,
     MemberState,
-    reconciled,
+    reconcile,
 )
 from tierlog.coordinator.consumer.topic_partitions import NOTHING, Partition, Partitions
 
@@ -30,15 +30,15 @@ def some(*partitions: Partition) -> Partitions:
     return frozenset(partitions)
 
 
-def aim(
+def assignment(
     target: Partitions,
     owned: Partitions | None,
     *,
     epoch: int = 2,
     subscribed: frozenset[Uuid] = BOTH_TOPICS,
     subscription_changed: bool = False,
-) -> Aim:
-    return Aim(epoch, target, subscribed, subscription_changed, owned)
+) -> HeartbeatTarget:
+    return HeartbeatTarget(epoch, target, subscribed, subscription_changed, owned)
 
 
 def free(_: Partition) -> bool:
@@ -58,60 +58,64 @@ def test_every_state_and_event_is_in_the_table() -> None:
 
 
 def test_a_new_member_gets_what_is_free_at_the_target_s_epoch() -> None:
-    held = reconciled(Held(), aim(some(ALL[0], ALL[1]), NOTHING), free)
-    assert held == Held(2, 0, MemberState.STABLE, {ALL[0]: 2, ALL[1]: 2}, {})
+    current = reconcile(CurrentAssignment(), assignment(some(ALL[0], ALL[1]), NOTHING), free)
+    assert current == CurrentAssignment(2, 0, MemberState.STABLE, {ALL[0]: 2, ALL[1]: 2}, {})
 
 
 def test_what_another_member_holds_is_waited_for() -> None:
-    held = reconciled(Held(), aim(some(ALL[0], ALL[1]), NOTHING), lambda each: each == ALL[0])
-    assert held.state is MemberState.UNRELEASED_PARTITIONS
-    assert held.assigned == {ALL[1]: 2}
-    later = reconciled(held, aim(some(ALL[0], ALL[1]), None), free)
-    assert later == Held(2, 2, MemberState.STABLE, {ALL[0]: 2, ALL[1]: 2}, {})
+    current = reconcile(
+        CurrentAssignment(), assignment(some(ALL[0], ALL[1]), NOTHING), lambda each: each == ALL[0]
+    )
+    assert current.state is MemberState.UNRELEASED_PARTITIONS
+    assert current.assigned == {ALL[1]: 2}
+    later = reconcile(current, assignment(some(ALL[0], ALL[1]), None), free)
+    assert later == CurrentAssignment(2, 2, MemberState.STABLE, {ALL[0]: 2, ALL[1]: 2}, {})
 
 
 def test_what_is_to_be_given_up_keeps_the_member_at_its_epoch_until_it_is() -> None:
-    stable = Held(1, 0, MemberState.STABLE, {ALL[0]: 1, ALL[1]: 1})
+    stable = CurrentAssignment(1, 0, MemberState.STABLE, {ALL[0]: 1, ALL[1]: 1})
     target = some(ALL[0], ALL[2])
-    waiting = reconciled(stable, aim(target, None), free)
-    expected = Held(1, 1, MemberState.UNREVOKED_PARTITIONS, {ALL[0]: 1}, {ALL[1]: 1})
+    waiting = reconcile(stable, assignment(target, None), free)
+    expected = CurrentAssignment(1, 1, MemberState.UNREVOKED_PARTITIONS, {ALL[0]: 1}, {ALL[1]: 1})
     assert waiting == expected
-    assert reconciled(waiting, aim(target, None), free) == waiting
-    assert reconciled(waiting, aim(target, some(ALL[1])), free) == waiting
-    moved = reconciled(waiting, aim(target, some(ALL[0])), free)
-    assert moved == Held(2, 1, MemberState.STABLE, {ALL[0]: 1, ALL[2]: 2}, {})
+    assert reconcile(waiting, assignment(target, None), free) == waiting
+    assert reconcile(waiting, assignment(target, some(ALL[1])), free) == waiting
+    moved = reconcile(waiting, assignment(target, some(ALL[0])), free)
+    assert moved == CurrentAssignment(2, 1, MemberState.STABLE, {ALL[0]: 1, ALL[2]: 2}, {})
 
 
 def test_what_was_to_be_given_up_may_be_had_back() -> None:
-    waiting = Held(1, 1, MemberState.UNREVOKED_PARTITIONS, {ALL[0]: 1}, {ALL[1]: 1})
-    back = reconciled(waiting, aim(some(ALL[0], ALL[1]), some(ALL[0]), epoch=3), taken)
-    assert back == Held(3, 1, MemberState.STABLE, {ALL[0]: 1, ALL[1]: 3}, {})
+    waiting = CurrentAssignment(1, 1, MemberState.UNREVOKED_PARTITIONS, {ALL[0]: 1}, {ALL[1]: 1})
+    back = reconcile(waiting, assignment(some(ALL[0], ALL[1]), some(ALL[0]), epoch=3), taken)
+    assert back == CurrentAssignment(3, 1, MemberState.STABLE, {ALL[0]: 1, ALL[1]: 3}, {})
 
 
 def test_who_drops_a_topic_gives_it_up_before_a_target_says_so() -> None:
-    stable = Held(2, 1, MemberState.STABLE, {ALL[0]: 1, ALL[3]: 1})
-    dropped = aim(
+    stable = CurrentAssignment(2, 1, MemberState.STABLE, {ALL[0]: 1, ALL[3]: 1})
+    dropped = assignment(
         some(ALL[0], ALL[3]), None, subscribed=frozenset({RED}), subscription_changed=True
     )
-    waiting = reconciled(stable, dropped, free)
-    expected = Held(2, 2, MemberState.UNREVOKED_PARTITIONS, {ALL[0]: 1}, {ALL[3]: 1})
+    waiting = reconcile(stable, dropped, free)
+    expected = CurrentAssignment(2, 2, MemberState.UNREVOKED_PARTITIONS, {ALL[0]: 1}, {ALL[3]: 1})
     assert waiting == expected
-    already_gone = reconciled(stable, dropped._replace(owned=some(ALL[0])), free)
-    assert already_gone == Held(2, 2, MemberState.STABLE, {ALL[0]: 1}, {})
+    already_gone = reconcile(stable, dropped._replace(owned=some(ALL[0])), free)
+    assert already_gone == CurrentAssignment(2, 2, MemberState.STABLE, {ALL[0]: 1}, {})
 
 
 def test_a_topic_that_is_no_longer_subscribed_is_not_taken_whatever_the_target_says() -> None:
-    held = reconciled(Held(), aim(some(*ALL), NOTHING, subscribed=frozenset({BLUE})), free)
-    assert set(held.assigned) == {ALL[3], ALL[4]}
+    current = reconcile(
+        CurrentAssignment(), assignment(some(*ALL), NOTHING, subscribed=frozenset({BLUE})), free
+    )
+    assert set(current.assigned) == {ALL[3], ALL[4]}
 
 
 def test_a_state_of_a_newer_kafka_starts_over_with_nothing() -> None:
-    unknown = Held(1, 0, MemberState.UNKNOWN)
+    unknown = CurrentAssignment(1, 0, MemberState.UNKNOWN)
     with pytest.raises(KafkaError) as refused:
-        reconciled(unknown, aim(some(ALL[0]), None), free)
+        reconcile(unknown, assignment(some(ALL[0]), None), free)
     assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
-    held = reconciled(unknown, aim(some(ALL[0]), NOTHING), free)
-    assert (held.epoch, held.state) == (2, MemberState.STABLE)
+    current = reconcile(unknown, assignment(some(ALL[0]), NOTHING), free)
+    assert (current.epoch, current.state) == (2, MemberState.STABLE)
 
 
 class Group:
@@ -121,13 +125,14 @@ class Group:
         self.epoch = 0
         self.target = dict.fromkeys(MEMBERS, NOTHING)
         self.subscribed = dict.fromkeys(MEMBERS, BOTH_TOPICS)
-        self.held = {member: Held() for member in MEMBERS}
+        self.current = {member: CurrentAssignment() for member in MEMBERS}
         # What each client really reads.
         self.client = dict.fromkeys(MEMBERS, NOTHING)
 
     def is_held(self, partition: Partition) -> bool:
         return any(
-            partition in held.assigned or partition in held.revoking for held in self.held.values()
+            partition in current.assigned or partition in current.revoking
+            for current in self.current.values()
         )
 
     def retarget(self, owners: list[str | None]) -> None:
@@ -139,21 +144,23 @@ class Group:
 
     def beat(self, member: str, speaks: bool, changed: bool = False) -> None:
         owned = self.client[member] if speaks else None
-        goal = Aim(self.epoch, self.target[member], self.subscribed[member], changed, owned)
-        self.held[member] = reconciled(self.held[member], goal, self.is_held)
+        target = HeartbeatTarget(
+            self.epoch, self.target[member], self.subscribed[member], changed, owned
+        )
+        self.current[member] = reconcile(self.current[member], target, self.is_held)
         self.check()
 
     def obey(self, member: str) -> None:
         """The client takes over what it was told."""
-        self.client[member] = frozenset(self.held[member].assigned)
+        self.client[member] = frozenset(self.current[member].assigned)
         self.check()
 
     def check(self) -> None:
         holders: dict[Partition, str] = {}
         readers: dict[Partition, str] = {}
-        for member, held in self.held.items():
-            assert not held.assigned.keys() & held.revoking.keys()
-            for each in (*held.assigned, *held.revoking):
+        for member, current in self.current.items():
+            assert not current.assigned.keys() & current.revoking.keys()
+            for each in (*current.assigned, *current.revoking):
                 assert holders.setdefault(each, member) == member
             for each in self.client[member]:
                 assert readers.setdefault(each, member) == member, "two clients read one partition"
@@ -182,7 +189,7 @@ def test_a_walk_keeps_the_invariant_and_ends_at_the_target(walk: list[Operation]
             case "obey":
                 group.obey(member)
             case "leave":
-                group.held[member] = Held()
+                group.current[member] = CurrentAssignment()
                 group.client[member] = NOTHING
             case _:
                 group.subscribed[member] = frozenset({RED}) if kind == "drop" else BOTH_TOPICS
@@ -194,5 +201,5 @@ def test_a_walk_keeps_the_invariant_and_ends_at_the_target(walk: list[Operation]
             group.beat(member, speaks=True)
     for member in MEMBERS:
         wanted = {each for each in group.target[member] if each[0] in group.subscribed[member]}
-        assert set(group.held[member].assigned) == wanted
-        assert group.held[member].is_reconciled_to(group.epoch)
+        assert set(group.current[member].assigned) == wanted
+        assert group.current[member].is_reconciled_to(group.epoch)

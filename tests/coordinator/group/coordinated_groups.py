@@ -16,11 +16,7 @@ from tierlog.coordinator.group_actions import (
     SyncResult,
 )
 from tierlog.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.coordinator.offsets import (
-    CommitRequest,
-    FetchTopic,
-    OffsetToCommit,
-)
+from tierlog.coordinator.offsets import CommitRequest, FetchTopic, OffsetToCommit
 from tierlog.coordinator.offsets_topic import partition_for
 from tierlog.coordinator.result_or_future import ResultOrFuture
 from tierlog.tests.simulation.environment import SimulatedEnvironment

@@ -8,9 +8,9 @@ from tierlog.coordinator.classic.group_state import GroupState
 from tierlog.coordinator.group.group_admin import (
     GroupOverview,
     OffsetsDeletion,
-    described,
+    describe,
     group_deletion,
-    listed,
+    list_groups,
     offsets_deletion,
 )
 from tierlog.coordinator.group.group_shard import Forgotten, GroupShard
@@ -64,13 +64,13 @@ def test_groups_are_listed_by_state_and_type(
 ) -> None:
     commit(shard, "simple")
     with_members(shard)
-    assert [group.group_id for group in listed(shard, states, types)] == found
+    assert [group.group_id for group in list_groups(shard, states, types)] == found
 
 
 def test_a_listed_group_says_its_protocol_state_and_type(shard: GroupShard) -> None:
     commit(shard, "simple")
     with_members(shard)
-    assert list(listed(shard, [], [])) == [
+    assert list(list_groups(shard, [], [])) == [
         GroupOverview("simple", "", "Empty", "classic"),
         GroupOverview("group", "consumer", "Stable", "classic"),
     ]
@@ -78,7 +78,7 @@ def test_a_listed_group_says_its_protocol_state_and_type(shard: GroupShard) -> N
 
 def test_a_stable_group_shows_what_its_members_said_and_were_given(shard: GroupShard) -> None:
     driver = with_members(shard)
-    group = described(driver.group)
+    group = describe(driver.group)
     assert (group.state, group.protocol_type, group.protocol_name) == (
         "Stable",
         "consumer",
@@ -94,7 +94,7 @@ def test_a_rebalancing_group_shows_only_who_is_in_it(shard: GroupShard) -> None:
     driver = with_members(shard)
     driver.rejoin("anna")
     assert driver.is_in(GroupState.PREPARING_REBALANCE)
-    group = described(driver.group)
+    group = describe(driver.group)
     assert (group.state, group.protocol_type, group.protocol_name) == (
         "PreparingRebalance",
         "consumer",
@@ -136,9 +136,7 @@ def test_who_had_only_been_given_an_id_does_not_keep_a_group_from_deletion() -> 
     assert not shard.groups
 
 
-def test_a_group_that_somebody_joins_while_the_deletion_is_written_stays(
-    shard: GroupShard,
-) -> None:
+def test_a_group_that_somebody_joins_while_the_deletion_is_written_stays(shard: GroupShard) -> None:
     driver = GroupDriver()
     shard.groups["group"] = driver.group
     deletion = group_deletion(shard, "group")

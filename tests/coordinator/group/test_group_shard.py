@@ -26,12 +26,7 @@ from tierlog.coordinator.group_records import (
     group_record,
     offset_record,
 )
-from tierlog.coordinator.led_shards import (
-    SHARD_ERRORS,
-    TRANSITIONS,
-    ShardEvent,
-    ShardState,
-)
+from tierlog.coordinator.led_shards import SHARD_ERRORS, TRANSITIONS, ShardEvent, ShardState
 from tierlog.coordinator.offsets import CommitRequest, FetchTopic, OffsetToCommit
 
 from ..group_driver import checked_commit, join_request
@@ -218,11 +213,7 @@ def test_an_idle_group_goes_unless_somebody_joins_meanwhile() -> None:
 
 def transactional(record: GroupRecord, offset: int) -> RecordBatch:
     builder = RecordBatchBuilder(
-        base_offset=offset,
-        producer_id=9,
-        producer_epoch=0,
-        base_sequence=0,
-        is_transactional=True,
+        base_offset=offset, producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True
     )
     builder.append(NOW_MS, record.key, record.value)
     return RecordBatch(memoryview(builder.build()))

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.coordinator.group.group_timers import GroupTimers
@@ -12,18 +13,15 @@ KEY = TimerKey("group", TimerKind.SESSION, "anna")
 OTHER = TimerKey("group", TimerKind.SESSION, "lena")
 
 
-def test_a_timer_runs_out_once_when_its_time_has_come() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        expired: list[tuple[TimerKey, float]] = []
-        timers = GroupTimers(lambda key: expired.append((key, loop.time())))
-        start = loop.time()
-        timers.set(KEY, 3_000)
-        timers.set(OTHER, 1_000)
-        await asyncio.sleep(10)
-        assert [(key, round(at - start, 3)) for key, at in expired] == [(OTHER, 1), (KEY, 3)]
-        assert len(timers) == 0
-
-    simulate(story)
+async def test_a_timer_runs_out_once_when_its_time_has_come(loop: SimulatedLoop) -> None:
+    expired: list[tuple[TimerKey, float]] = []
+    timers = GroupTimers(lambda key: expired.append((key, loop.time())))
+    start = loop.time()
+    timers.set(KEY, 3_000)
+    timers.set(OTHER, 1_000)
+    await asyncio.sleep(10)
+    assert [(key, round(at - start, 3)) for key, at in expired] == [(OTHER, 1), (KEY, 3)]
+    assert len(timers) == 0
 
 
 # Delays are odd and pauses are even, so that no timer is due at the moment it is moved.
@@ -53,19 +51,17 @@ def test_a_timer_that_is_moved_runs_out_at_its_last_time(moves: list[tuple[int, 
     simulate(story)
 
 
-def test_a_cancelled_timer_never_runs_out() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        expired: list[TimerKey] = []
-        timers = GroupTimers(expired.append)
-        timers.set(KEY, 1_000)
-        timers.set(OTHER, 1_000)
-        timers.cancel(KEY)
-        timers.cancel(KEY)
-        await asyncio.sleep(2)
-        assert expired == [OTHER]
-        timers.set(KEY, 1_000)
-        timers.close()
-        await asyncio.sleep(2)
-        assert expired == [OTHER]
-
-    simulate(story)
+@pytest.mark.usefixtures("loop")
+async def test_a_cancelled_timer_never_runs_out() -> None:
+    expired: list[TimerKey] = []
+    timers = GroupTimers(expired.append)
+    timers.set(KEY, 1_000)
+    timers.set(OTHER, 1_000)
+    timers.cancel(KEY)
+    timers.cancel(KEY)
+    await asyncio.sleep(2)
+    assert expired == [OTHER]
+    timers.set(KEY, 1_000)
+    timers.close()
+    await asyncio.sleep(2)
+    assert expired == [OTHER]

@@ -7,12 +7,10 @@ import pytest
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.codec import encode_bytes
-from tierlog.clients.protocol.messages.consumer_protocol_subscription import (
-    ConsumerProtocolSubscription,
-)
 from tierlog.coordinator.group.offset_expiry import expiry_rule, subscribed_topics
 from tierlog.coordinator.group_actions import GroupProtocol, MemberIdentity
 from tierlog.coordinator.group_records import CommittedOffset
+from tierlog.tests import wire
 
 from ..group_driver import GroupDriver, join_request
 
@@ -24,7 +22,7 @@ def committed(at_ms: int, expires_ms: int | None = None) -> CommittedOffset:
 
 
 def subscription(topics: Sequence[str], version: int = 0) -> bytes:
-    message = ConsumerProtocolSubscription(topics=list(topics))
+    message = wire.ConsumerProtocolSubscription(topics=list(topics))
     return struct.pack(">h", version) + encode_bytes(message, version)
 
 
@@ -59,6 +57,16 @@ def test_an_empty_groups_offsets_go_with_the_time_since_it_became_empty() -> Non
     assert not is_expired(driver, "t", old)
     driver.now_ms += 1
     assert is_expired(driver, "t", old)
+
+
+def test_where_the_log_does_not_say_since_when_a_group_is_empty_each_commit_counts() -> None:
+    """A group of an old Kafka, whose records have no such time."""
+    driver = consumer_group("t")
+    driver.leave("anna")
+    restored = GroupDriver()
+    restored.group.restore(driver.log[-1]._replace(state_timestamp_ms=-1))
+    assert is_expired(restored, "t", committed(restored.now_ms - RETENTION_MS))
+    assert not is_expired(restored, "t", committed(restored.now_ms - RETENTION_MS + 1))
 
 
 def test_a_living_consumer_group_keeps_what_it_subscribes_to() -> None:

@@ -10,11 +10,7 @@ from tierlog.clients.record.batch import RecordBatch
 from tierlog.clients.record.builder import RecordBatchBuilder, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.coordinator.fetched_offsets import FetchedTopic, fetched_offsets
-from tierlog.coordinator.group.group_admin import (
-    OffsetsDeletion,
-    group_deletion,
-    offsets_deletion,
-)
+from tierlog.coordinator.group.group_admin import OffsetsDeletion, group_deletion, offsets_deletion
 from tierlog.coordinator.group.group_shard import Forgotten, GroupShard
 from tierlog.coordinator.group.prepared_commit import PreparedCommit
 from tierlog.coordinator.group_actions import MemberIdentity

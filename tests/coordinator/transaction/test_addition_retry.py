@@ -51,7 +51,7 @@ def test_it_is_tried_again_until_the_markers_are_written(ending_ms: int, waited_
     assert tried(ending_ms) == (E.NONE, waited_ms)
 
 
-def test_who_waits_in_vain_is_told_so_in_time() -> None:
+def test_a_caller_that_waits_in_vain_gets_a_timeout() -> None:
     assert tried(101) == (E.CONCURRENT_TRANSACTIONS, RETRY.max_ms)
 
 

@@ -13,7 +13,7 @@ from tierlog.coordinator.transaction.transaction_config import TransactionConfig
 from tierlog.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from tierlog.coordinator.transaction.transaction_shard import TransactionShard
 from tierlog.tests.simulation.environment import SimulatedEnvironment
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 
 from ..memory_offsets_log import MemoryOffsetsLog
 from .transaction_partitions import Partitions
@@ -57,7 +57,8 @@ def transactions(environment: SimulatedEnvironment, supervisor: Supervisor) -> C
         ),
     ],
 )
-def test_it_goes_on_in_other_partitions_and_again_with_the_next_sweep(
+async def test_it_goes_on_in_other_partitions_and_again_with_the_next_sweep(
+    loop: SimulatedLoop,
     make: Callable[[SimulatedEnvironment, Supervisor], Coordinator],
     shard: type[Shard],
     sweep: str,
@@ -75,17 +76,13 @@ def test_it_goes_on_in_other_partitions_and_again_with_the_next_sweep(
         return sound(self, *arguments)
 
     monkeypatch.setattr(shard, sweep, failing)
-
-    async def story(loop: SimulatedLoop) -> None:
-        environment = SimulatedEnvironment(loop)
-        supervisor = Supervisor(environment.random)
-        coordinator = make(environment, supervisor)
-        coordinator.start()
-        for partition in (0, 1):
-            coordinator.on_elected(partition, 0)
-        await asyncio.sleep(SWEEPS * interval_ms / 1_000 + 1)
-        assert swept == [0, 1] * SWEEPS
-        assert supervisor.failures == {name: SWEEPS}
-        coordinator.stop()
-
-    simulate(story)
+    environment = SimulatedEnvironment(loop)
+    supervisor = Supervisor(environment.random)
+    coordinator = make(environment, supervisor)
+    coordinator.start()
+    for partition in (0, 1):
+        coordinator.on_elected(partition, 0)
+    await asyncio.sleep(SWEEPS * interval_ms / 1_000 + 1)
+    assert swept == [0, 1] * SWEEPS
+    assert supervisor.failures == {name: SWEEPS}
+    coordinator.stop()

@@ -21,11 +21,7 @@ from tierlog.coordinator.transaction.transaction_coordinator import (
 )
 from tierlog.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.coordinator.transaction.transaction_records import transaction_record
-from tierlog.coordinator.transaction.transaction_shard import (
-    Addition,
-    Ending,
-    Initialization,
-)
+from tierlog.coordinator.transaction.transaction_shard import Addition, Ending, Initialization
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -121,25 +117,27 @@ class Producer:
 
     coordinator: Coordinator
     name: str
-    told: Identity = (-1, -1)
+    identity: Identity = (-1, -1)
     first: Identity = (-1, -1)
     recorded: Identity = (-1, -1)
 
     def come(self, timeout_ms: int = LONG_MS, *, goes_on: bool = False) -> ErrorCode:
-        identity = self.told if goes_on else (-1, -1)
-        error, *told = self.coordinator.initialize(self.name, identity, timeout_ms)
+        identity = self.identity if goes_on else (-1, -1)
+        error, *identity_after = self.coordinator.initialize(self.name, identity, timeout_ms)
         if not error:
-            self.told = (told[0], told[1])
+            self.identity = (identity_after[0], identity_after[1])
         return error
 
     def add(self, topic: str, version: int) -> None:
-        assert self.coordinator.add(self.name, self.told, topic, version) is ErrorCode.NONE
+        assert self.coordinator.add(self.name, self.identity, topic, version) is ErrorCode.NONE
 
     def end(self, version: int, *, commit: bool) -> None:
-        error, *told = self.coordinator.end(self.name, self.told, version, commit=commit)
+        error, *identity_after = self.coordinator.end(
+            self.name, self.identity, version, commit=commit
+        )
         assert error is ErrorCode.NONE
         if version >= _FIRST_BUMPING:
-            self.told = (told[0], told[1])
+            self.identity = (identity_after[0], identity_after[1])
 
     def answer(self, request: str, identity: Identity) -> str:
         """What the request of this name is answered."""

@@ -7,13 +7,6 @@ from contextlib import asynccontextmanager
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
@@ -29,8 +22,9 @@ from tierlog.replication.metadata.cluster_image import (
     PartitionImage,
     TopicImage,
 )
+from tierlog.tests import wire
 
-from ...broker.cluster.scripted_controller import Answer, ScriptedController, never, story
+from ...broker.cluster.scripted_controller import Answer, ScriptedController, never
 
 E = ErrorCode
 OWN, OTHER = 1, 2
@@ -56,17 +50,17 @@ def answering(*errors: ErrorCode) -> Callable[[Message], Message]:
     remaining = list(errors)
 
     def answer(message: Message) -> Message:
-        assert isinstance(message, WriteTxnMarkersRequest)
+        assert isinstance(message, wire.WriteTxnMarkersRequest)
         error = remaining.pop(0) if len(remaining) > 1 else remaining[0]
-        return WriteTxnMarkersResponse(
+        return wire.WriteTxnMarkersResponse(
             markers=[
-                WritableTxnMarkerResult(
+                wire.WritableTxnMarkerResult(
                     producer_id=marker.producer_id,
                     topics=[
-                        WritableTxnMarkerTopicResult(
+                        wire.WritableTxnMarkerTopicResult(
                             name=topic.name,
                             partitions=[
-                                WritableTxnMarkerPartitionResult(
+                                wire.WritableTxnMarkerPartitionResult(
                                     partition_index=number, error_code=error
                                 )
                                 for number in topic.partition_indexes
@@ -140,27 +134,24 @@ async def channel_to(script: Answer) -> AsyncGenerator[Channel, None]:
         await other.stop()
 
 
-@story
 async def test_own_partitions_are_written_at_once() -> None:
     async with channel_to(answering(E.NONE)) as it:
         assert it.channel.write(MARKER, [HERE]) == {HERE: E.NONE}
         assert it.other.requests == []
 
 
-@story
 async def test_both_brokers_get_their_markers() -> None:
     async with channel_to(answering(E.NONE)) as it:
         assert await it.write(HERE, THERE) == {HERE: E.NONE, THERE: E.NONE}
         assert it.local.written == [HERE]
         (request,) = it.other.requests
-        assert isinstance(request, WriteTxnMarkersRequest)
+        assert isinstance(request, wire.WriteTxnMarkersRequest)
         (marker,) = request.markers
         assert (marker.producer_id, marker.producer_epoch) == (7, 1)
         assert (marker.coordinator_epoch, marker.transaction_result) == (3, True)
         assert [(each.name, each.partition_indexes) for each in marker.topics] == [("t", [1])]
 
 
-@story
 async def test_a_marker_is_repeated_until_it_is_written() -> None:
     errors = (E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT, E.NONE)
     async with channel_to(answering(*errors)) as it:
@@ -168,7 +159,6 @@ async def test_a_marker_is_repeated_until_it_is_written() -> None:
         assert len(it.other.requests) == len(errors)
 
 
-@story
 async def test_a_broker_that_is_away_gets_its_markers_when_it_is_back() -> None:
     async with channel_to(answering(E.NONE)) as it:
         it.publish(it.image_of({HERE: OWN, THERE: OTHER}, is_fenced=True))
@@ -179,7 +169,6 @@ async def test_a_broker_that_is_away_gets_its_markers_when_it_is_back() -> None:
         assert await outcome == {THERE: E.NONE}
 
 
-@story
 async def test_a_deaf_broker_is_left_when_another_leads() -> None:
     async with channel_to(never) as it:
         outcome = it.write(THERE)
@@ -190,7 +179,6 @@ async def test_a_deaf_broker_is_left_when_another_leads() -> None:
         assert it.local.written == [THERE]
 
 
-@story
 async def test_a_deleted_partition_needs_no_marker() -> None:
     async with channel_to(answering(E.UNKNOWN_TOPIC_OR_PARTITION)) as it:
         outcome = it.write(THERE)
@@ -199,7 +187,6 @@ async def test_a_deleted_partition_needs_no_marker() -> None:
         assert await outcome == {THERE: E.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-@story
 async def test_a_coordinator_that_has_moved_sends_no_more() -> None:
     async with channel_to(answering(E.NOT_LEADER_OR_FOLLOWER)) as it:
         outcome = it.write(THERE)

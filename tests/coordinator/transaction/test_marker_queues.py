@@ -4,11 +4,7 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.coordinator.transaction.marker_queues import (
-    NO_LEADER,
-    MarkerQueues,
-    Settled,
-)
+from tierlog.coordinator.transaction.marker_queues import NO_LEADER, MarkerQueues, Settled
 from tierlog.coordinator.transaction.transaction_markers import Marker
 
 E = ErrorCode

@@ -6,7 +6,8 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.coordinator.transaction.producer_ids import PRODUCER_ID_BLOCK_SIZE, ProducerIds
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 
 class Controller:
@@ -26,38 +27,29 @@ class Controller:
         return first
 
 
-def test_all_who_come_at_once_share_one_block() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        controller = Controller()
-        ids = ProducerIds(controller.allocate)
-        assert ids.next_if_there() is None
-        found = await asyncio.gather(*(ids.next_id() for _ in range(10)))
-        assert found == list(range(5_000, 5_010))
-        assert controller.requests == 1
-        assert ids.next_if_there() == 5_010
-
-    simulate(story)
+async def test_all_who_come_at_once_share_one_block() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller.allocate)
+    assert ids.next_if_there() is None
+    found = await asyncio.gather(*(ids.next_id() for _ in range(10)))
+    assert found == list(range(5_000, 5_010))
+    assert controller.requests == 1
+    assert ids.next_if_there() == 5_010
 
 
-def test_a_block_that_is_used_up_is_followed_by_the_next() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        controller = Controller()
-        ids = ProducerIds(controller.allocate)
-        found = [await ids.next_id() for _ in range(2 * PRODUCER_ID_BLOCK_SIZE + 1)]
-        assert len(set(found)) == len(found)
-        assert controller.requests == 3
-
-    simulate(story)
+async def test_a_block_that_is_used_up_is_followed_by_the_next() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller.allocate)
+    found = [await ids.next_id() for _ in range(2 * PRODUCER_ID_BLOCK_SIZE + 1)]
+    assert len(set(found)) == len(found)
+    assert controller.requests == 3
 
 
-def test_a_controller_that_fails_is_asked_again() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        controller = Controller()
-        ids = ProducerIds(controller.allocate)
-        controller.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "moved")
-        with pytest.raises(KafkaError):
-            await ids.next_id()
-        controller.failure = None
-        assert await ids.next_id() == 5_000
-
-    simulate(story)
+async def test_a_controller_that_fails_is_asked_again() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller.allocate)
+    controller.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "moved")
+    with pytest.raises(KafkaError):
+        await ids.next_id()
+    controller.failure = None
+    assert await ids.next_id() == 5_000

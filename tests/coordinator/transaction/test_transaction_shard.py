@@ -2,10 +2,7 @@
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.coordinator.transaction.transaction_metadata import (
-    EPOCH_MAX,
-    LAST_EPOCH_OF_A_PRODUCER,
-)
+from tierlog.coordinator.transaction.transaction_metadata import EPOCH_MAX, LAST_EPOCH_OF_A_PRODUCER
 from tierlog.coordinator.transaction.transaction_shard import (
     Addition,
     Ending,
@@ -102,7 +99,7 @@ def test_who_ends_the_next_transaction_waits_for_the_markers_of_this_one() -> No
     assert driver.end(commit=False) is E.NONE
 
 
-def test_while_a_transaction_changes_also_a_stranger_to_it_is_told_to_come_again() -> None:
+def test_while_a_transaction_changes_also_a_stranger_to_it_has_to_retry() -> None:
     driver = begun()
     assert driver.end(commit=True) is E.NONE
     now = driver.transaction
@@ -123,9 +120,9 @@ def test_a_producer_that_was_given_a_new_id_goes_on_while_the_markers_are_writte
     driver.add(P0)
     assert driver.end(commit=True) is E.NONE
     decided = driver.transaction
-    told = decided.completed(driver.now_ms)
-    assert told.producer_id != decided.producer_id
-    addition = Addition(ID, told.producer_id, told.producer_epoch, frozenset({P0}), 2)
+    completed = decided.completed(driver.now_ms)
+    assert completed.producer_id != decided.producer_id
+    addition = Addition(ID, completed.producer_id, completed.producer_epoch, frozenset({P0}), 2)
     waiting = driver.shard.add_partitions(addition, driver.now_ms)
     assert waiting.error is E.CONCURRENT_TRANSACTIONS
     driver.write_markers()

@@ -61,9 +61,9 @@ class World:
         self.sends: list[SendMarkers] = []
         # What each partition was told about each decision, by producer id and epoch and time.
         self.markers: dict[tuple[int, int, int], dict[TopicPartition, bool]] = {}
-        self.owed: dict[tuple[int, int, int], frozenset[TopicPartition]] = {}
+        self.due_markers: dict[tuple[int, int, int], frozenset[TopicPartition]] = {}
         self.epochs: dict[tuple[int, int], int] = {}
-        self.told: dict[str, list[tuple[int, int]]] = {each: [] for each in IDS}
+        self.identities: dict[str, list[tuple[int, int]]] = {each: [] for each in IDS}
         self.shard = self.elected()
         for each in IDS:
             # Near the end of the epochs much is different.
@@ -71,7 +71,7 @@ class World:
                 each, self.take(), first_epoch, 500, TransactionState.EMPTY, frozenset(), 1
             )
             self.log.append(transaction)
-            self.told[each].append((transaction.producer_id, first_epoch))
+            self.identities[each].append((transaction.producer_id, first_epoch))
         self.crash()
 
     def take(self) -> int:
@@ -104,7 +104,7 @@ class World:
             if self.version >= 2:
                 begun = self.epochs.setdefault(key[:2], decided.start_ms)
                 assert begun == decided.start_ms, "Two transactions in one epoch."
-            self.owed[key] = self.owed.get(key, frozenset()) | decided.partitions
+            self.due_markers[key] = self.due_markers.get(key, frozenset()) | decided.partitions
             self.sends.append(each)
 
     def begin(self, transition: Transition | None, answer: Answer = Answer.PRODUCER) -> None:
@@ -120,7 +120,7 @@ class World:
 
     def identity(self, who: str, age: int) -> tuple[int, int]:
         """What the producer was told last, or so many times before."""
-        return self.told[who][-1 - age % len(self.told[who])]
+        return self.identities[who][-1 - age % len(self.identities[who])]
 
     def add(self, who: str, age: int, number: int) -> None:
         self.now_ms += 1  # No two transactions of a producer begin at once.
@@ -155,21 +155,21 @@ class World:
         if error and completed:
             self.writes.append(Write(transition, answer))
         elif not error and not transition.error and answer is not Answer.NOBODY:
-            self.tell(target, answer)
+            self.report(target, answer)
 
-    def tell(self, target: Transaction, answer: Answer) -> None:
-        told = self.told[target.transactional_id]
+    def report(self, target: Transaction, answer: Answer) -> None:
+        answers = self.identities[target.transactional_id]
         following = target
         if target.state in DECIDED and target.bumps_epoch:
             following = target.completed(self.now_ms)
         identity = (following.producer_id, following.producer_epoch)
         if answer is Answer.NEW_PRODUCER:
-            assert identity not in told, "A producer that comes anew has an epoch of its own."
-        if identity != told[-1]:
-            earlier = [epoch for producer_id, epoch in told if producer_id == identity[0]]
+            assert identity not in answers, "A producer that comes anew has an epoch of its own."
+        if identity != answers[-1]:
+            earlier = [epoch for producer_id, epoch in answers if producer_id == identity[0]]
             assert all(epoch <= identity[1] for epoch in earlier), "An epoch came back."
             assert 0 <= identity[1] < EPOCH_MAX, "One epoch is kept to fence the producer with."
-            told.append(identity)
+            answers.append(identity)
 
     def deliver(self, which: int, number: int, *, is_lost: bool) -> None:
         """One marker reaches its partition; the coordinator may never hear of it."""
@@ -203,7 +203,7 @@ class World:
             self.deliver(0, 0, is_lost=False)
         for each in self.shard.transactions:
             assert each.state not in DECIDED
-        for key, partitions in self.owed.items():
+        for key, partitions in self.due_markers.items():
             assert frozenset(self.markers.get(key, ())) == partitions, "A marker is missing."
 
 

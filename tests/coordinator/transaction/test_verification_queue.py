@@ -13,7 +13,8 @@ from tierlog.coordinator.transaction.verification_queue import (
     Question,
     VerificationQueue,
 )
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 E = ErrorCode
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -37,45 +38,36 @@ def new() -> "asyncio.Future[MarkerErrors]":
         (question(P0, verify=True), E.NETWORK_EXCEPTION, None),
     ],
 )
-def test_a_transactional_id_has_one_entry(
+async def test_a_transactional_id_has_one_entry(
     later: Question, of_earlier: ErrorCode | None, of_later: ErrorCode | None
 ) -> None:
-    async def story(_: SimulatedLoop) -> None:
-        queue = VerificationQueue()
-        answers = [queue.add(1, question(P0), new()), queue.add(1, later, new())]
-        for answer, error in zip(answers, (of_earlier, of_later), strict=True):
-            assert (answer.result()[P0] if answer.done() else None) is error
-        assert len(queue.take(1)) == 1
-
-    simulate(story)
+    queue = VerificationQueue()
+    answers = [queue.add(1, question(P0), new()), queue.add(1, later, new())]
+    for answer, error in zip(answers, (of_earlier, of_later), strict=True):
+        assert (answer.result()[P0] if answer.done() else None) is error
+    assert len(queue.take(1)) == 1
 
 
-def test_partitions_of_one_transaction_join_until_it_is_sent() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        queue = VerificationQueue()
-        first = queue.add(1, question(P0), new())
-        assert queue.add(1, question(P1), new()) is first
-        (sent,) = queue.take(1)
-        assert sent.question.addition.partitions == {P0, P1}
-        # What is asked after this is asked anew.
-        assert queue.add(1, question(P0), new()) is not first
-        assert queue.ready() == []
-        sent.settle({P0: E.NONE})
-        assert first.result() == {P0: E.NONE, P1: E.NETWORK_EXCEPTION}
-        queue.answered(1)
-        assert queue.ready() == [1]
-
-    simulate(story)
+async def test_partitions_of_one_transaction_join_until_it_is_sent() -> None:
+    queue = VerificationQueue()
+    first = queue.add(1, question(P0), new())
+    assert queue.add(1, question(P1), new()) is first
+    (sent,) = queue.take(1)
+    assert sent.question.addition.partitions == {P0, P1}
+    # What is asked after this is asked anew.
+    assert queue.add(1, question(P0), new()) is not first
+    assert queue.ready() == []
+    sent.settle({P0: E.NONE})
+    assert first.result() == {P0: E.NONE, P1: E.NETWORK_EXCEPTION}
+    queue.answered(1)
+    assert queue.ready() == [1]
 
 
-def test_the_queue_is_bounded() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        queue = VerificationQueue()
-        for number in range(ENTRIES_MAX):
-            queue.add(1, question(P0, name=str(number)), new())
-        answer = queue.add(1, question(P0), new())
-        assert answer.result() == {P0: E.COORDINATOR_NOT_AVAILABLE}
-        queue.refuse_all(E.NETWORK_EXCEPTION)
-        assert len(queue) == 0
-
-    simulate(story)
+async def test_the_queue_is_bounded() -> None:
+    queue = VerificationQueue()
+    for number in range(ENTRIES_MAX):
+        queue.add(1, question(P0, name=str(number)), new())
+    answer = queue.add(1, question(P0), new())
+    assert answer.result() == {P0: E.COORDINATOR_NOT_AVAILABLE}
+    queue.refuse_all(E.NETWORK_EXCEPTION)
+    assert len(queue) == 0

@@ -1,5 +1,6 @@
 """Columns hold just what the records hold, and what is no record is refused, as one by one."""
 
+import sys
 from typing import Any, cast
 
 import pytest
@@ -67,10 +68,7 @@ def test_columns_are_the_records(made: list[tuple[list[Record], CompressionType,
     offset = 1_000_000
     for records, compression, timestamp_type in made:
         batch = build_batch(
-            records,
-            base_offset=offset,
-            compression=compression,
-            timestamp_type=timestamp_type,
+            records, base_offset=offset, compression=compression, timestamp_type=timestamp_type
         )
         batches.append(RecordBatch(memoryview(batch)))
         offset += len(records) + 5
@@ -101,6 +99,53 @@ def test_a_length_with_the_sign_of_a_negative_one_is_refused() -> None:
     batch = RecordBatch(memoryview(content))
     with pytest.raises(KafkaError, match="of negative length"):
         COLUMNS.decode([batch])
+
+
+WIDE = b"\x81\x80\x80\x80\x10"
+"""-1, and a bit above the 32 that a length may have."""
+WIDER = b"\x81" + 8 * b"\x80" + b"\x02"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (b"\0", WIDER, b"\0", b"\1", b"\1", b"\0"),
+        (b"\0", b"\0", b"\0", WIDE, b"\1", b"\0"),
+        (b"\0", b"\0", b"\0", b"\1", WIDE, b"\0"),
+        (b"\0", b"\0", b"\0", b"\1", b"\1", b"\2", b"\2h", WIDE),
+    ],
+    ids=["timestamp", "key", "value", "header"],
+)
+def test_an_integer_that_is_too_wide_is_refused(fields: tuple[bytes, ...]) -> None:
+    record = b"".join(fields)
+    content = build_batch([Record(0, 5, None, None, ())])[:BATCH_OVERHEAD]
+    content += bytes([2 * len(record)]) + record
+    content[8:12] = (len(content) - 12).to_bytes(4)
+    batch = RecordBatch(memoryview(content))
+    with pytest.raises(KafkaError, match="variable-length integer exceeds"):
+        rows_of(batch)
+    with pytest.raises(KafkaError, match="variable-length integer exceeds"):
+        COLUMNS.decode([batch])
+
+
+def test_a_record_of_very_many_headers_takes_no_steps_of_numpy_for_each() -> None:
+    """Two bytes make a header, and compressed they are next to nothing: a scan stood still."""
+    headers = tuple(("", None) for _ in range(5_000))
+    records = [Record(0, 5, b"k", b"v", headers), Record(0, 6, None, b"w", (("h", b"1"),) * 3)]
+    batch = RecordBatch(memoryview(build_batch(records)))
+    calls = 0
+
+    def count(_frame: object, event: str, _of: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        COLUMNS.decode([batch])
+    finally:
+        sys.setprofile(None)
+    assert calls < len(headers)
+    assert decoded([batch]) == rows_of(batch)
 
 
 @given(st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True))

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -26,7 +27,7 @@ from tierlog.pipeline.reading.segment_stream import SegmentStream
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.pipeline.spark.folder_tier import TOPIC, Tier
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tiering.store.manifest import TopicDescription
+from tierlog.tiering.store.manifest import TopicDescription, decode_manifest, encode_manifest
 from tierlog.tiering.store.object_keys import object_key
 
 TXN_ENTRY = Struct(">hqqqq")
@@ -212,6 +213,14 @@ def test_times_are_those_of_the_first_record_that_is_as_young(tier: Tier) -> Non
     assert tier.offsets(**later) == []
 
 
+def test_of_records_with_the_same_time_the_first_is_found(tier: Tier) -> None:
+    """The time index has the last offset of their batch."""
+    times = (10, 20, 20)
+    tier.bucket.put_log(1, bytes(build_batch([Record(0, time, None, b"") for time in times])))
+    assert tier.offsets(startingTimestamp="20") == [1, 2]
+    assert tier.offsets(endingTimestamp="20") == [0]
+
+
 def test_a_damaged_index_only_makes_a_scan_slower(tier: Tier) -> None:
     metadata = tier.bucket.put(1, (0, 99))
     for suffix in ("index", "timeindex"):
@@ -253,7 +262,7 @@ def test_damage_that_may_hide_a_younger_topic_of_the_name_is_named(tier: Tier) -
     assert "the manifest cannot be read" in error_of(lambda: tier.plan(partition="0"))
 
 
-def test_topics_whose_names_begin_alike_are_told_apart(tier: Tier) -> None:
+def test_topics_whose_names_begin_alike_are_distinguished(tier: Tier) -> None:
     tier.bucket.put(1, (0, 9))
     tier.bucket.put(2, (0, 19), partition=PARTITION._replace(topic=f"{TOPIC}-eu"))
     assert tier.offsets() == [*range(10)]
@@ -352,6 +361,33 @@ def test_a_codec_that_is_not_known_is_named(tier: Tier) -> None:
     assert "Unknown compression type id" in said
 
 
+def test_a_bound_by_time_names_the_batch_that_it_cannot_read(tier: Tier) -> None:
+    """Its CRC is right: what is wrong was there when the checksum was made."""
+    log = bytearray(batch(0, 5))
+    log[57] = 0xFF
+    stamp_crc(memoryview(log), 0, len(log))
+    metadata = tier.bucket.put_log(1, bytes(log))
+    said = error_of(lambda: tier.plan(startingTimestamp="20"))
+    assert f"{object_key(metadata, 'log')}: the batch at offset 0 cannot be read" in said
+    assert "invalid record count" in said
+
+
+@pytest.mark.parametrize("largest", ["1000000", "400"])
+def test_a_manifest_that_ends_before_its_log_is_named(tier: Tier, largest: str) -> None:
+    """A flipped bit of the last offset would hide the newest records: nothing else names them."""
+    metadata = tier.bucket.put_log(1, b"".join(batch(first, 10) for first in range(0, 100, 10)))
+    key = object_key(metadata, "manifest")
+    manifest = decode_manifest(tier.bucket.objects[key])
+    for end_offset in (98, 89, 35):
+        damaged = replace(metadata, end_offset=end_offset)
+        tier.bucket.objects[key] = encode_manifest(manifest._replace(metadata=damaged))
+        said = error_of(lambda: tier.rows(maxPartitionBytes=largest))
+        assert object_key(metadata, "log") in said
+        assert f"beyond offset {end_offset}, where its manifest ends" in said
+        lenient = tier.offsets(maxPartitionBytes=largest, failOnDataLoss="false")
+        assert lenient == list(range(end_offset + 1))
+
+
 def test_a_broken_manifest_is_named(tier: Tier) -> None:
     tier.bucket.put(1, (0, 9))
     metadata = tier.bucket.put(2, (10, 19))
@@ -387,7 +423,7 @@ def test_of_two_topics_of_one_name_the_stated_one_is_read_or_none(tier: Tier) ->
         each: json.dumps({TOPIC: uuid_to_string(each.topic_id)}) for each in (PARTITION, again)
     }
     assert tier.offsets(topicIds=stated[again]) == [*range(200)]
-    told = error_of(lambda: tier.offsets(topicIds=stated[PARTITION]))
-    assert "topic 'orders' was deleted and created again" in told
+    error = error_of(lambda: tier.offsets(topicIds=stated[PARTITION]))
+    assert "topic 'orders' was deleted and created again" in error
     for text in ("[]", "{", '{"orders": 1}', '{"orders": "short"}'):
         assert "topicIds" in error_of(partial(tier.offsets, topicIds=text))

@@ -11,13 +11,14 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.pipeline.spark.session import spark_session
 from tierlog.pipeline.spark.source import TierlogDataSource
 from tierlog.tests.forgotten_sockets import collect_forgotten_sockets
 from tierlog.tests.pipeline.spark.folder_tier import Tier
 from tierlog.tests.pipeline.spark.small_spark import SMALL_SPARK
 from tierlog.tests.pipeline.spark.tiers import TierPlace, broker_on
+from tierlog.tests.pipeline.spark.worker_session import WorkerSession
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 
 HERE = Path(__file__).parent
@@ -46,18 +47,29 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(warehouse: Path) -> Iterator[SparkSession]:
+def worker_session(warehouse: Path) -> Iterator[WorkerSession]:
     """A session with the connector, both table formats and `format("tierlog")`."""
-    session = spark_session(
-        "tests",
-        master="local[2]",
-        jars=("kafka", "iceberg", "delta"),
-        warehouse=str(warehouse),
-        settings={**SMALL_SPARK, "spark.default.parallelism": "2"},
-    )
-    session.dataSource.register(TierlogDataSource)
-    yield session
-    session.stop()
+
+    def begin() -> SparkSession:
+        session = spark_session(
+            "tests",
+            master="local[2]",
+            jars=("kafka", "iceberg", "delta"),
+            warehouse=str(warehouse),
+            settings={**SMALL_SPARK, "spark.default.parallelism": "2"},
+        )
+        session.dataSource.register(TierlogDataSource)
+        return session
+
+    shared = WorkerSession(begin)
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(worker_session: WorkerSession) -> SparkSession:
+    """That session; it is begun again if an earlier module has left it broken."""
+    return worker_session.session()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.pipeline.spark.jobs.export import Export, ExportSettings, export_table
 from tierlog.pipeline.spark.tables.export_state import ExportTable
 from tierlog.pipeline.spark.tier_source import TierSource

@@ -7,7 +7,7 @@ import confluent_kafka
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tierlog.bench.clients.admin import create_topic
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.tests.pipeline.spark.exports import (
     TieredTopic,
     assert_holds_each_once,

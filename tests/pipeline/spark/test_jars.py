@@ -73,7 +73,7 @@ def test_the_connector_has_the_version_of_the_installed_pyspark() -> None:
 
 
 @pytest.mark.parametrize("kind", ["kafka", "iceberg", "delta"])
-def test_another_spark_is_told_which_versions_would_do(kind: str) -> None:
+def test_the_error_for_another_spark_names_the_supported_versions(kind: str) -> None:
     remedy = r"PySpark 3\.5\.1, only for 4\.1: pip install 'pyspark~=4\.1\.0'"
     with pytest.raises(KafkaError, match=remedy):
         jars_of(kind, "3.5.1")

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.record.batch import stamp_crc
 from tierlog.tests.pipeline.spark.tiers import (
     TierPlace,
@@ -52,8 +52,8 @@ class Written(NamedTuple):
 
 def value_of(partition: int, number: int) -> bytes:
     """A hundred bytes that no codec makes much smaller."""
-    told = b"%d %d " % (partition, number)
-    return told.ljust(36, b".") + sha512(told).digest()
+    prefix = b"%d %d " % (partition, number)
+    return prefix.ljust(36, b".") + sha512(prefix).digest()
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ import confluent_kafka
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tierlog.bench.clients.admin import create_topic
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.tests.pipeline.spark.stream_job import FINISH, SOURCE, TABLE, TARGET
 from tierlog.tests.pipeline.spark.tiers import (
     TOPIC_CONFIG,
@@ -191,11 +191,7 @@ class Job:
         self._commits_before = self._commits()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-                start_new_session=True,
+                self._command, stdout=log, stderr=log, env=self._environment, start_new_session=True
             )
 
     def kill(self) -> None:
@@ -295,8 +291,8 @@ def assert_each_once(found: dict[int, list[int]], promised: Iterable[int], where
     missing, more = expected - counted.keys(), counted.keys() - expected
     doubled = [each for each, times in counted.items() if times > 1]
     wrong = {"missing": sorted(missing), "unknown": sorted(more), "doubled": doubled}
-    told = {what: (len(numbers), numbers[:5]) for what, numbers in wrong.items() if numbers}
-    assert told == {}, where
+    examples = {what: (len(numbers), numbers[:5]) for what, numbers in wrong.items() if numbers}
+    assert examples == {}, where
 
 
 def test_nothing_is_lost_or_doubled_between_topic_table_and_topic(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import confluent_kafka
 
-from tierlog.bench.clients.admin import create_topic
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.pipeline.reading.scan import plan_scan
 from tierlog.pipeline.reading.scan_options import ScanError, scan_options
 from tierlog.tests.waiting import wait_until
@@ -90,10 +91,13 @@ def produce(
     topic: str,
     counts: Mapping[int, int],
     value_of: Callable[[int, int], bytes],
+    first_ms: int | None = None,
+    /,
     **client: str,
 ) -> None:
-    """Send so many records to each partition: key `k<number>`, a header `n`, the value as told.
+    """Send so many records to each partition: key `k<number>`, a header `n`, the value of it.
 
+    With `first_ms`, the timestamps of a partition begin there, a millisecond apart.
     `client` are librdkafka's settings with `_` in the place of dots: compression_type="lz4".
     """
     settings = {name.replace("_", "."): value for name, value in client.items()}
@@ -109,6 +113,8 @@ def produce(
                         value_of(partition, number),
                         key=f"k{number}",
                         partition=partition,
+                        # 0 is the time at which it is sent.
+                        timestamp=0 if first_ms is None else first_ms + number,
                         headers=[("n", str(number).encode())],
                     )
                     break
@@ -145,6 +151,6 @@ def wait_until_it_has_left_the_disk(node: TierlogNode, topic: str, timeout_s: fl
     logs = node.directory / "logs"
 
     def is_gone() -> bool:
-        return not list(logs.glob(f"{topic}-*/00000000000000000000.log"))
+        return not list(live_paths(logs, f"{topic}-*/00000000000000000000.log"))
 
     wait_until(is_gone, timeout_s, f"the first segments of {topic} are on the disk still")

@@ -87,7 +87,7 @@ def test_arguments_that_name_nothing_are_refused_in_one_sentence(tier: Tier) -> 
     assert "has no time zone" in sentence(lambda: scan(url, TOPIC, start=datetime(2026, 1, 1)))
     assert "the first record has offset 0" in sentence(lambda: scan(url, TOPIC, end=-1))
     assert "the first record has offset 0" in sentence(lambda: scan(url, TOPIC, end={0: -1}))
-    assert "end=True is no offset" in sentence(lambda: scan(url, TOPIC, end=True))
+    assert "end=True is not an offset" in sentence(lambda: scan(url, TOPIC, end=True))
     assert "'prize' is not one of key" in sentence(lambda: scan(url, TOPIC, columns=["prize"]))
     assert "reads one topic" in sentence(lambda: scan(url, "orders,refunds"))
     assert "no topic 'order'; it holds orders" in sentence(scan(url, "order").reader)

@@ -9,13 +9,7 @@ from tierlog.replication.authorizer.authorizer import (
 )
 
 ANY = AclFilter(
-    ResourceType.ANY,
-    None,
-    PatternType.ANY,
-    None,
-    None,
-    AclOperation.ANY,
-    AclPermission.ANY,
+    ResourceType.ANY, None, PatternType.ANY, None, None, AclOperation.ANY, AclPermission.ANY
 )
 ONE = Acl(
     ResourceType.TOPIC,

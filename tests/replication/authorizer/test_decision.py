@@ -210,7 +210,6 @@ def test_each_change_raises_the_epoch_and_takes_effect() -> None:
         answers.append(may(authorizer, READ, "topic"))
     assert epochs == sorted(set(epochs))
     assert answers == [True, False, True, False, False]
-    assert authorizer.acl_count == 0
     authorizer.update({})
     assert authorizer.epoch == epochs[-1]
 
@@ -227,6 +226,8 @@ def test_each_change_raises_the_epoch_and_takes_effect() -> None:
         ([acl("topic", WRITE), acl("to", WRITE, DENY, pattern=PREFIXED)], False),
         ([acl("to", WRITE, pattern=PREFIXED), acl("topic", WRITE, DENY, pattern=PREFIXED)], True),
         ([acl("to", WRITE, pattern=PREFIXED), acl("t", WRITE, DENY, pattern=PREFIXED)], False),
+        ([acl("to", WRITE, pattern=PREFIXED), acl("to", WRITE, DENY, pattern=PREFIXED)], False),
+        ([acl("to", WRITE), acl("to", WRITE, DENY, pattern=PREFIXED)], False),
         ([acl("to", WRITE, pattern=PREFIXED), acl("to", WRITE, DENY)], True),
         ([acl("*", WRITE), acl("t", WRITE, DENY, pattern=PREFIXED)], True),
         ([acl("*", WRITE), acl("*", WRITE, DENY)], False),

@@ -1,7 +1,8 @@
 """A controller with `ClusterControl`, and brokers that register and send heartbeats by hand."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
@@ -37,11 +38,7 @@ QUIET = ClusterControlConfig(auto_leader_rebalance=False, max_idle_interval_ms=0
 
 
 def broker_data(
-    broker_id: int,
-    incarnation: int = 1,
-    *,
-    directories: int = 1,
-    previous_epoch: int = -1,
+    broker_id: int, incarnation: int = 1, *, directories: int = 1, previous_epoch: int = -1
 ) -> BrokerRegistrationData:
     """What a broker registers with; each has directories of its own."""
     return BrokerRegistrationData(
@@ -89,10 +86,7 @@ class ClusterStory:
         """A heartbeat of the registered incarnation, which has read all unless `read` is given."""
         offset = self.controller.metadata_log.end_offset - 1 if read is None else read
         return await self.control.heartbeat(
-            broker_id,
-            self.broker(broker_id).epoch,
-            Heartbeat(offset, fence, shutdown),
-            offline,
+            broker_id, self.broker(broker_id).epoch, Heartbeat(offset, fence, shutdown), offline
         )
 
     async def join(self, *broker_ids: int) -> None:
@@ -133,25 +127,37 @@ class ClusterStory:
             await asyncio.sleep(min(every_s, until - loop.time()))
 
 
-def tell(
+@asynccontextmanager
+async def controlled_cluster(
+    loop: SimulatedLoop,
+    config: ClusterControlConfig = QUIET,
+    disk: SimulatedDisk | None = None,
+    ended_since: EndedSince = lambda _: None,
+) -> AsyncGenerator[ClusterStory]:
+    """An active controller, which is stopped at the end."""
+    controller = open_controller(loop, SimulatedFiles(disk or SimulatedDisk()))
+    controller.start(registration())
+    environment = SimulatedEnvironment(loop, "cluster control")
+    supervisor = Supervisor(environment.random)
+    control = ClusterControl(controller, config, environment, supervisor, ended_since)
+    control.start()
+    try:
+        yield ClusterStory(controller, control)
+    finally:
+        await control.stop()
+        await controller.stop()
+
+
+def run_story(
     story: Callable[[ClusterStory], Awaitable[None]],
     config: ClusterControlConfig = QUIET,
     disk: SimulatedDisk | None = None,
     ended_since: EndedSince = lambda _: None,
 ) -> None:
-    """Run a story; the controller is stopped at its end."""
+    """Run a story in a controlled cluster."""
 
     async def run(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(disk or SimulatedDisk()))
-        controller.start(registration())
-        environment = SimulatedEnvironment(loop, "cluster control")
-        supervisor = Supervisor(environment.random)
-        control = ClusterControl(controller, config, environment, supervisor, ended_since)
-        control.start()
-        try:
-            await story(ClusterStory(controller, control))
-        finally:
-            await control.stop()
-            await controller.stop()
+        async with controlled_cluster(loop, config, disk, ended_since) as cluster:
+            await story(cluster)
 
     simulate(run)

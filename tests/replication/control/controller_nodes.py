@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.control.brokers.broker_control import register_broker
 from tierlog.replication.control.controller import Controller
 from tierlog.replication.control.controller_config import ControllerConfig, Decision
+from tierlog.replication.control.controller_loop import ControllerTools
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.quorum_member import QuorumMember
@@ -55,11 +56,9 @@ class ControllerNode(QuorumNode):
             CLUSTER_ID,
             environment,
             self.log,
-            self.executor,
-            supervisor,
+            ControllerTools(self.executor, supervisor, self.failures.append),
             self.member,
         )
-        self.controller.on_failure = self.failures.append
         self.controller.on_role_change(lambda: self.roles.append(self.controller.is_active))
         self.controller.subscribe(self._publish)
         self.snapshots = SnapshotGenerator(

@@ -38,25 +38,24 @@ from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 
-def test_a_new_cluster_begins_with_its_feature_level_and_its_own_broker() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        image = controller.image
-        assert (image.cluster_id, controller.leader_id) == (CLUSTER_ID, 1)
-        assert image.features == {
-            "metadata.version": 30,
-            "eligible.leader.replicas.version": 1,
-            "group.version": 1,
-            "transaction.version": 2,
-        }
-        assert image.broker_config(None) == {"min.insync.replicas": "1"}
-        broker = image.brokers[1]
-        assert broker.is_active
-        assert broker.endpoints["PLAINTEXT"].port == 9092
-        await controller.stop()
-
-    simulate(story)
+async def test_a_new_cluster_begins_with_its_feature_level_and_its_own_broker(
+    loop: SimulatedLoop,
+) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    image = controller.image
+    assert (image.cluster_id, controller.leader_id) == (CLUSTER_ID, 1)
+    assert image.features == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+    assert image.broker_config(None) == {"min.insync.replicas": "1"}
+    broker = image.brokers[1]
+    assert broker.is_active
+    assert broker.endpoints["PLAINTEXT"].port == 9092
+    await controller.stop()
 
 
 def test_topics_configs_and_producer_ids_survive_a_restart() -> None:
@@ -147,54 +146,48 @@ def test_a_broker_with_more_partitions_than_one_request_may_create_restarts() ->
     assert simulate(second_life) == {(1, 2)}
 
 
-def test_listeners_hear_of_a_change_before_its_request_is_answered() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        heard: list[str] = []
+async def test_listeners_hear_of_a_change_before_its_request_is_answered(
+    loop: SimulatedLoop,
+) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    heard: list[str] = []
 
-        def listen(image: ClusterImage, delta: ClusterDelta) -> None:
-            assert controller.image is image
-            heard.extend(topic.name for topic in delta.changed_topics.values())
-
-        controller.start(registration())
-        await create(controller, "before")
-        controller.subscribe(listen)
-        assert heard == ["before"]
-        await create(controller, "after")
-        assert heard == ["before", "after"]
-        await controller.stop()
-
-    simulate(story)
-
-
-def test_changes_that_arrive_together_share_one_fsync_and_keep_their_order() -> None:
-    disk = SimulatedDisk()
-
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(disk))
-        controller.start(registration())
-        answers = await asyncio.gather(
-            *(controller.create_topics(creation("same")) for _ in range(5)),
-            controller.create_topics(creation("other")),
-        )
-        codes = [answer.topics[0].error_code for answer in answers]
-        assert codes == [0, *[ErrorCode.TOPIC_ALREADY_EXISTS] * 4, 0]
-        await controller.stop()
-
-    simulate(story)
-
-
-def test_validate_only_changes_nothing() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        image = controller.image
-        response = await controller.create_topics(creation("t", validate_only=True))
-        assert response.topics[0].error_code == 0
+    def listen(image: ClusterImage, delta: ClusterDelta) -> None:
         assert controller.image is image
-        await controller.stop()
+        heard.extend(topic.name for topic in delta.changed_topics.values())
 
-    simulate(story)
+    controller.start(registration())
+    await create(controller, "before")
+    controller.subscribe(listen)
+    assert heard == ["before"]
+    await create(controller, "after")
+    assert heard == ["before", "after"]
+    await controller.stop()
+
+
+async def test_changes_that_arrive_together_share_one_fsync_and_keep_their_order(
+    loop: SimulatedLoop,
+) -> None:
+    disk = SimulatedDisk()
+    controller = open_controller(loop, SimulatedFiles(disk))
+    controller.start(registration())
+    answers = await asyncio.gather(
+        *(controller.create_topics(creation("same")) for _ in range(5)),
+        controller.create_topics(creation("other")),
+    )
+    codes = [answer.topics[0].error_code for answer in answers]
+    assert codes == [0, *[ErrorCode.TOPIC_ALREADY_EXISTS] * 4, 0]
+    await controller.stop()
+
+
+async def test_validate_only_changes_nothing(loop: SimulatedLoop) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    image = controller.image
+    response = await controller.create_topics(creation("t", validate_only=True))
+    assert response.topics[0].error_code == 0
+    assert controller.image is image
+    await controller.stop()
 
 
 def test_what_was_replayed_may_be_refused_before_anything_is_written() -> None:
@@ -230,23 +223,19 @@ def test_what_was_replayed_may_be_refused_before_anything_is_written() -> None:
     simulate(second_life)
 
 
-def test_a_disk_that_refuses_to_flush_ends_the_controller() -> None:
+async def test_a_disk_that_refuses_to_flush_ends_the_controller(loop: SimulatedLoop) -> None:
     disk = SimulatedDisk()
-
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(disk))
-        controller.start(registration())
-        image = controller.image
-        disk.faults.append(Fault(Kind.FLUSH, errno.EIO))
-        response = await controller.create_topics(creation("lost"))
-        assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
-        assert controller.state is ControllerState.FAILED
-        assert controller.image is image
-        with pytest.raises(KafkaError) as refused:
-            await controller.allocate_producer_ids()
-        assert refused.value.code is ErrorCode.NOT_CONTROLLER
-
-    simulate(story)
+    controller = open_controller(loop, SimulatedFiles(disk))
+    controller.start(registration())
+    image = controller.image
+    disk.faults.append(Fault(Kind.FLUSH, errno.EIO))
+    response = await controller.create_topics(creation("lost"))
+    assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert controller.state is ControllerState.FAILED
+    assert controller.image is image
+    with pytest.raises(KafkaError) as refused:
+        await controller.allocate_producer_ids()
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
 def test_a_change_that_no_segment_has_room_for_is_refused_alone() -> None:
@@ -342,95 +331,81 @@ def test_a_standby_replays_what_is_committed_and_decides_nothing() -> None:
     assert _replayed(disk, image.offset) == image
 
 
-def test_an_answer_without_a_change_waits_for_the_changes_that_it_saw() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-
-        async def names() -> set[str]:
-            seen = await controller.decide(lambda image: Decision([], set(image.topics_by_name)))
-            assert seen <= controller.image.topics_by_name.keys()
-            return seen
-
-        assert await names() == set()
-        creating = asyncio.ensure_future(create(controller, "t"))
-        asking = asyncio.ensure_future(names())
-        assert await asking == {"t"}
-        await creating
-        await controller.stop()
-
-    simulate(story)
-
-
-def test_decisions_that_take_long_are_told(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+async def test_an_answer_without_a_change_waits_for_the_changes_that_it_saw(
+    loop: SimulatedLoop,
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
 
-        def slow(image: ClusterImage) -> Decision[None]:
-            late = loop.time() + 3
-            monkeypatch.setattr(loop, "time", lambda: late)
-            return Decision([], None)
+    async def names() -> set[str]:
+        seen = await controller.decide(lambda image: Decision([], set(image.topics_by_name)))
+        assert seen <= controller.image.topics_by_name.keys()
+        return seen
 
-        await controller.decide(slow)
-        monkeypatch.undo()
-        assert "Slow decisions: 1 changes took the controller 3000 ms" in caplog.text
-        await controller.stop()
-
-    simulate(story)
-
-
-def test_a_change_that_has_waited_too_long_is_not_begun() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        first = asyncio.ensure_future(controller.create_topics(creation("first")))
-        for _ in range(5):
-            # Until the worker waits for the disk.
-            await asyncio.sleep(0)
-        late = creation("late")
-        late.timeout_ms = 0
-        response = await controller.create_topics(late)
-        assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-        assert (await first).topics[0].error_code == 0
-        assert list(controller.image.topics_by_name) == ["first"]
-        await controller.stop()
-
-    simulate(story)
+    assert await names() == set()
+    creating = asyncio.ensure_future(create(controller, "t"))
+    asking = asyncio.ensure_future(names())
+    assert await asking == {"t"}
+    await creating
+    await controller.stop()
 
 
-def test_of_too_many_changes_that_wait_the_last_is_refused_for_now(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_decisions_that_take_long_are_reported(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+
+    def slow(image: ClusterImage) -> Decision[None]:
+        late = loop.time() + 3
+        monkeypatch.setattr(loop, "time", lambda: late)
+        return Decision([], None)
+
+    await controller.decide(slow)
+    monkeypatch.undo()
+    assert "Slow decisions: 1 changes took the controller 3000 ms" in caplog.text
+    await controller.stop()
+
+
+async def test_a_change_that_has_waited_too_long_is_not_begun(loop: SimulatedLoop) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    first = asyncio.ensure_future(controller.create_topics(creation("first")))
+    for _ in range(5):
+        # Until the worker waits for the disk.
+        await asyncio.sleep(0)
+    late = creation("late")
+    late.timeout_ms = 0
+    response = await controller.create_topics(late)
+    assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert (await first).topics[0].error_code == 0
+    assert list(controller.image.topics_by_name) == ["first"]
+    await controller.stop()
+
+
+async def test_of_too_many_changes_that_wait_the_last_is_refused_for_now(
+    loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller_loop, "_WRITES_MAX", 2)
-
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        names = ("a", "b", "c")
-        answers = await asyncio.gather(*(controller.create_topics(creation(n)) for n in names))
-        codes = [each.topics[0].error_code for each in answers]
-        assert codes == [0, 0, ErrorCode.REQUEST_TIMED_OUT]
-        await create(controller, "c")
-        await controller.stop()
-
-    simulate(story)
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    names = ("a", "b", "c")
+    answers = await asyncio.gather(*(controller.create_topics(creation(n)) for n in names))
+    codes = [each.topics[0].error_code for each in answers]
+    assert codes == [0, 0, ErrorCode.REQUEST_TIMED_OUT]
+    await create(controller, "c")
+    await controller.stop()
 
 
-def test_stopping_answers_those_who_wait() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        waiting = asyncio.ensure_future(controller.create_topics(creation("t")))
-        await asyncio.sleep(0)
-        await controller.stop()
-        assert (await waiting).topics[0].error_code == ErrorCode.NOT_CONTROLLER
-        response = await controller.create_topics(creation("u"))
-        assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
-
-    simulate(story)
+async def test_stopping_answers_those_who_wait(loop: SimulatedLoop) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    waiting = asyncio.ensure_future(controller.create_topics(creation("t")))
+    await asyncio.sleep(0)
+    await controller.stop()
+    assert (await waiting).topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    response = await controller.create_topics(creation("u"))
+    assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
 
 
 class CreatingTopics:
@@ -477,33 +452,27 @@ def test_what_was_answered_survives_the_power_going_at_any_point() -> None:
     assert cut_power_everywhere(CreatingTopics) > 10
 
 
-def test_a_controller_that_was_not_started_decides_nothing() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller: Controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        with pytest.raises(KafkaError) as refused:
-            await controller.allocate_producer_ids()
-        assert refused.value.code is ErrorCode.NOT_CONTROLLER
-
-    simulate(story)
+async def test_a_controller_that_was_not_started_decides_nothing(loop: SimulatedLoop) -> None:
+    controller: Controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    with pytest.raises(KafkaError) as refused:
+        await controller.allocate_producer_ids()
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_a_decision_that_fails_unexpectedly_fails_alone() -> None:
+async def test_a_decision_that_fails_unexpectedly_fails_alone(loop: SimulatedLoop) -> None:
     def decide(image: ClusterImage) -> Decision[None]:
         raise LookupError("broken")
 
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        async with asyncio.TaskGroup() as together:
-            together.create_task(create(controller, "before"))
-            failing = together.create_task(_failure_of(controller.decide(decide)))
-            together.create_task(create(controller, "after"))
-        assert isinstance(failing.result(), LookupError)
-        assert controller.state is ControllerState.ACTIVE
-        assert {"before", "after"} <= controller.image.topics_by_name.keys()
-        await controller.stop()
-
-    simulate(story)
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    async with asyncio.TaskGroup() as together:
+        together.create_task(create(controller, "before"))
+        failing = together.create_task(_failure_of(controller.decide(decide)))
+        together.create_task(create(controller, "after"))
+    assert isinstance(failing.result(), LookupError)
+    assert controller.state is ControllerState.ACTIVE
+    assert {"before", "after"} <= controller.image.topics_by_name.keys()
+    await controller.stop()
 
 
 async def _failure_of(work: Awaitable[None]) -> Exception:
@@ -512,8 +481,8 @@ async def _failure_of(work: Awaitable[None]) -> Exception:
     return failure.value
 
 
-def test_a_listener_that_fails_ends_neither_the_controller_nor_other_listeners(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_listener_that_fails_ends_neither_the_controller_nor_other_listeners(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[ClusterImage] = []
 
@@ -521,28 +490,22 @@ def test_a_listener_that_fails_ends_neither_the_controller_nor_other_listeners(
         if "orders" in image.topics_by_name:
             raise LookupError("broken")
 
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        controller.subscribe(fail)
-        controller.subscribe(lambda image, delta: seen.append(image))
-        await create(controller, "orders")
-        await create(controller, "payments")
-        assert {"orders", "payments"} <= seen[-1].topics_by_name.keys()
-        assert "Publication of metadata" in caplog.text
-        await controller.stop()
-
-    simulate(story)
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    controller.subscribe(fail)
+    controller.subscribe(lambda image, delta: seen.append(image))
+    await create(controller, "orders")
+    await create(controller, "payments")
+    assert {"orders", "payments"} <= seen[-1].topics_by_name.keys()
+    assert "Publication of metadata" in caplog.text
+    await controller.stop()
 
 
-def test_producer_ids_that_are_known_to_be_used_are_passed_over() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
-        controller.start(registration())
-        used = [7, 1_500, 2**63 - 1]
-        assert await controller.allocate_producer_ids(used=used) == 8
-        assert await controller.allocate_producer_ids(used=used) == 1_501
-        assert await controller.allocate_producer_ids(used=used) == 2_501
-        await controller.stop()
-
-    simulate(story)
+async def test_producer_ids_that_are_known_to_be_used_are_passed_over(loop: SimulatedLoop) -> None:
+    controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+    controller.start(registration())
+    used = [7, 1_500, 2**63 - 1]
+    assert await controller.allocate_producer_ids(used=used) == 8
+    assert await controller.allocate_producer_ids(used=used) == 1_501
+    assert await controller.allocate_producer_ids(used=used) == 2_501
+    await controller.stop()

@@ -15,6 +15,7 @@ from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.control.controller import Controller
 from tierlog.replication.control.controller_config import ControllerConfig
+from tierlog.replication.control.controller_loop import ControllerTools
 from tierlog.replication.control.controller_state import ControllerState
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.quorum_member import QuorumMember
@@ -45,17 +46,15 @@ class OneMember:
         )
         self.executor = HeldExecutor()
         self.member = QuorumMember(1, core, storage, NoTransport(), self.executor)
+        self.failures: list[str] = []
         self.controller = Controller(
             ControllerConfig(1),
             CLUSTER_ID,
             environment,
             self.log,
-            self.executor,
-            Supervisor(random.Random(1)),
+            ControllerTools(self.executor, Supervisor(random.Random(1)), self.failures.append),
             self.member,
         )
-        self.failures: list[str] = []
-        self.controller.on_failure = self.failures.append
 
     async def create_one_by_one(self) -> "list[asyncio.Task[CreateTopicsResponse]]":
         """Ask for topics, each in a turn of its own."""
@@ -85,85 +84,73 @@ def codes(responses: "list[CreateTopicsResponse]") -> list[int]:
     return [response.topics[0].error_code for response in responses]
 
 
-def test_no_more_changes_are_appended_than_may_wait_for_their_commit(
+async def test_no_more_changes_are_appended_than_may_wait_for_their_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tierlog.replication.control.controller_loop._PENDING_MAX", 2)
 
-    async def story() -> None:
-        async with one_member(tmp_path) as member:
-            end, image = member.log.end_offset, member.controller.image
-            member.executor.hold()
-            creating = await member.create_one_by_one()
-            # A topic and its partition, twice.
-            assert member.log.end_offset == end + 4
-            assert member.controller.image is image
-            member.executor.may_end.set()
-            assert codes(await asyncio.gather(*creating)) == [0] * 6
-            assert sorted(member.controller.image.topics_by_name) == SIX
-
-    asyncio.run(story())
+    async with one_member(tmp_path) as member:
+        end, image = member.log.end_offset, member.controller.image
+        member.executor.hold()
+        creating = await member.create_one_by_one()
+        # A topic and its partition, twice.
+        assert member.log.end_offset == end + 4
+        assert member.controller.image is image
+        member.executor.may_end.set()
+        assert codes(await asyncio.gather(*creating)) == [0] * 6
+        assert sorted(member.controller.image.topics_by_name) == SIX
 
 
-def test_a_stop_refuses_what_is_not_committed(
+async def test_a_stop_refuses_what_is_not_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tierlog.replication.control.controller_loop._PENDING_MAX", 2)
 
-    async def story() -> None:
-        async with one_member(tmp_path) as member:
-            member.executor.hold()
-            creating = await member.create_one_by_one()
-            stopping = asyncio.create_task(member.controller.stop())
-            assert codes(await asyncio.gather(*creating)) == [ErrorCode.NOT_CONTROLLER] * 6
-            member.executor.may_end.set()
-            await stopping
-            assert member.controller.state is ControllerState.STOPPED
-            assert member.controller.image.topics_by_name == {}
-            assert member.failures == []
-
-    asyncio.run(story())
+    async with one_member(tmp_path) as member:
+        member.executor.hold()
+        creating = await member.create_one_by_one()
+        stopping = asyncio.create_task(member.controller.stop())
+        assert codes(await asyncio.gather(*creating)) == [ErrorCode.NOT_CONTROLLER] * 6
+        member.executor.may_end.set()
+        await stopping
+        assert member.controller.state is ControllerState.STOPPED
+        assert member.controller.image.topics_by_name == {}
+        assert member.failures == []
 
 
 @pytest.mark.parametrize("fails_in_quorum", [False, True])
-def test_a_disk_that_fails_ends_the_controller(tmp_path: Path, fails_in_quorum: bool) -> None:
-    async def story() -> None:
-        async with one_member(tmp_path) as member:
-            roles: list[bool] = []
-            member.controller.on_role_change(lambda: roles.append(member.controller.is_active))
-            if fails_in_quorum:
-                member.executor.hold()
-                waiting = asyncio.create_task(member.controller.create_topics(creation("t")))
-                await asyncio.sleep(0.02)
-                member.member.on_failure("The metadata log could not be synced.")
-                response = await waiting
-            else:
-                member.log_dir.fail(OSError(errno.EIO, "Input/output error"))
-                response = await member.controller.create_topics(creation("t"))
-            assert codes([response]) == [ErrorCode.NOT_CONTROLLER]
-            assert member.controller.state is ControllerState.FAILED
-            assert roles == [False]
-            assert len(member.failures) == 1
-            with pytest.raises(KafkaError) as refused:
-                await member.controller.allocate_producer_ids()
-            assert refused.value.code is ErrorCode.NOT_CONTROLLER
-
-    asyncio.run(story())
+async def test_a_disk_that_fails_ends_the_controller(tmp_path: Path, fails_in_quorum: bool) -> None:
+    async with one_member(tmp_path) as member:
+        roles: list[bool] = []
+        member.controller.on_role_change(lambda: roles.append(member.controller.is_active))
+        if fails_in_quorum:
+            member.executor.hold()
+            waiting = asyncio.create_task(member.controller.create_topics(creation("t")))
+            await asyncio.sleep(0.02)
+            member.member.on_failure("The metadata log could not be synced.")
+            response = await waiting
+        else:
+            member.log_dir.fail(OSError(errno.EIO, "Input/output error"))
+            response = await member.controller.create_topics(creation("t"))
+        assert codes([response]) == [ErrorCode.NOT_CONTROLLER]
+        assert member.controller.state is ControllerState.FAILED
+        assert roles == [False]
+        assert len(member.failures) == 1
+        with pytest.raises(KafkaError) as refused:
+            await member.controller.allocate_producer_ids()
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_what_the_local_snapshot_says_may_be_refused_before_the_quorum_begins(
+async def test_what_the_local_snapshot_says_may_be_refused_before_the_quorum_begins(
     tmp_path: Path,
 ) -> None:
-    async def story() -> None:
-        member = OneMember(tmp_path)
+    member = OneMember(tmp_path)
 
-        def refuse(_: object) -> None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No.")
+    def refuse(_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No.")
 
-        with pytest.raises(KafkaError, match="No"):
-            await member.controller.join(refuse)
-        assert (member.log.end_offset, member.member.quorum.epoch) == (0, 0)
-        await member.controller.stop()
-        member.executor.shutdown()
-
-    asyncio.run(story())
+    with pytest.raises(KafkaError, match="No"):
+        await member.controller.join(refuse)
+    assert (member.log.end_offset, member.member.quorum.epoch) == (0, 0)
+    await member.controller.stop()
+    member.executor.shutdown()

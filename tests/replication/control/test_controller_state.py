@@ -155,9 +155,7 @@ def test_an_open_metadata_transaction_is_aborted_before_anything_else(group: Gro
     assert again.committed == group.active.committed
 
 
-def test_a_decision_sees_those_before_it_and_is_answered_when_it_is_committed(
-    group: Group,
-) -> None:
+def test_a_decision_sees_those_before_it_and_is_answered_when_it_is_committed(group: Group) -> None:
     group.append([topic("a")], "a")
     middle = group.log.end_offset
     group.append([RemoveTopicRecord(topic_id=topic("a").topic_id), topic("b")], "b")
@@ -169,9 +167,7 @@ def test_a_decision_sees_those_before_it_and_is_answered_when_it_is_committed(
     assert group.answered == ["a", "b"]
 
 
-def test_a_batch_of_which_a_part_is_below_the_high_watermark_is_not_committed(
-    group: Group,
-) -> None:
+def test_a_batch_of_which_a_part_is_below_the_high_watermark_is_not_committed(group: Group) -> None:
     group.append([topic("a"), topic("b")], "both")
     assert group.active.commit(group.log.end_offset - 1) == []
     group.commit(group.log.end_offset)
@@ -203,9 +199,7 @@ def test_who_loses_the_lead_refuses_all_who_wait_and_goes_back(group: Group) -> 
     assert group.answered == ["kept", "cut again"]
 
 
-def test_what_was_refused_for_a_lost_lead_may_be_committed_by_the_next_leader(
-    group: Group,
-) -> None:
+def test_what_was_refused_for_a_lost_lead_may_be_committed_by_the_next_leader(group: Group) -> None:
     group.append([topic("found")], "found")
     group.depose(group.log.end_offset)
     assert group.failed == ["found"]

@@ -1,7 +1,8 @@
 """A leader on a real socket, and a follower with fetchers; each has a simulated disk of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,9 +12,6 @@ from tierlog.broker.request.fetch_session import FetchSessionCache
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.network.network import Address
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.messages.fetch import FetchRequest, FetchResponse
-from tierlog.clients.protocol.messages.list_offsets import ListOffsetsRequest
-from tierlog.clients.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.steps import finished
@@ -22,7 +20,13 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.follower.leader_requests import FetchLimits
 from tierlog.replication.follower.replica_fetcher import FetcherTools, ReplicaFetcherConfig
 from tierlog.replication.follower.replica_fetchers import ReplicaFetchers
-from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.leader.replica_manager import (
+    PartitionsHere,
+    ReplicaManager,
+    ReplicaManagerConfig,
+    ReplicaParts,
+    ReplicaPeers,
+)
 from tierlog.replication.metadata.cluster_image import (
     ClusterDelta,
     ClusterImage,
@@ -44,6 +48,7 @@ from tierlog.storage.files import FileRegion
 from tierlog.storage.log.aux_state import AuxRequest, AuxState
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_manager import LogManager
+from tierlog.tests import wire
 from tierlog.tests.broker.cluster.scripted_controller import ScriptedController
 from tierlog.tests.replication.broker_node import batch_of
 from tierlog.tests.simulation.disk import SimulatedDisk
@@ -68,7 +73,11 @@ class SettableClock(SystemEnvironment):
 class Node:
     """A broker of two, without a controller: it hears of whatever a test publishes."""
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        peers: Callable[[PartitionsHere], ReplicaPeers] | None = None,
+    ) -> None:
         self.node_id = node_id
         self.environment = SettableClock()
         files = SimulatedFiles(SimulatedDisk())
@@ -76,7 +85,11 @@ class Node:
         self.image = ClusterImage("cluster")
         self.logs = LogManager(files, ["/data"], LogConfig())
         self.replicas = ReplicaManager(
-            ReplicaManagerConfig(node_id), self.environment, self.logs, lambda: self.image
+            ReplicaManagerConfig(node_id),
+            self.environment,
+            self.logs,
+            lambda: self.image,
+            ReplicaParts(peers=peers),
         )
 
     def publish(self, *records: Message) -> None:
@@ -132,9 +145,9 @@ class ServedLeader(Node):
         self.sessions = FetchSessionCache(10, self.environment.random)
 
     @property
-    def fetches(self) -> list[FetchRequest]:
+    def fetches(self) -> list[wire.FetchRequest]:
         """All that were sent."""
-        return [each for each in self.server.requests if isinstance(each, FetchRequest)]
+        return [each for each in self.server.requests if isinstance(each, wire.FetchRequest)]
 
     def _context(self) -> BrokerContext:
         """What the handlers of these three APIs use of a broker."""
@@ -154,11 +167,11 @@ class ServedLeader(Node):
         )
 
     async def _fetch(self, message: Message) -> Message | None:
-        request = cast("FetchRequest", message)
+        request = cast("wire.FetchRequest", message)
         context = RequestContext(ApiKey.FETCH, 18, "test", "127.0.0.1", "PLAINTEXT")
         answer = fetch.handle(self._context(), context, request)
         response = answer.then(await answer.work) if isinstance(answer, Deferred) else answer
-        for topic in cast("FetchResponse", response).responses:
+        for topic in cast("wire.FetchResponse", response).responses:
             for partition in topic.partitions:
                 if isinstance(partition.records, FileRegion):
                     partition.records = partition.records.read()
@@ -168,17 +181,17 @@ class ServedLeader(Node):
         if self.cuts_next:
             self.cuts_next = False
             return None
-        return cast("FetchResponse", response)
+        return cast("wire.FetchResponse", response)
 
     def _list_offsets(self, message: Message) -> Message:
-        request = cast("ListOffsetsRequest", message)
+        request = cast("wire.ListOffsetsRequest", message)
         context = RequestContext(ApiKey.LIST_OFFSETS, 11, "test", "127.0.0.1", "PLAINTEXT")
         response = finished(list_offsets.handle(self._context(), context, request))
         assert isinstance(response, Message)
         return response
 
     def _epoch_end(self, message: Message) -> Message:
-        request = cast("OffsetForLeaderEpochRequest", message)
+        request = cast("wire.OffsetForLeaderEpochRequest", message)
         context = RequestContext(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, "test", "h", "PLAINTEXT")
         return offset_for_leader_epoch.handle(self._context(), context, request)
 
@@ -187,26 +200,29 @@ class FollowingNode(Node):
     """Broker 2, which fetches."""
 
     def __init__(self, leader: ServedLeader, fetchers_per_leader: int = 1) -> None:
-        super().__init__(2)
+        self._fetchers_per_leader = fetchers_per_leader
+        super().__init__(2, self._make_peers)
         self.leader: ServedLeader | None = leader
-        config = ReplicaFetcherConfig(
-            self.node_id,
-            fetchers_per_leader,
-            FetchLimits(max_wait_ms=50),
-            backoff_ms=BACKOFF_MS,
-        )
-        self.supervisor = Supervisor(self.environment.random)
-        self.throttle = ThrottledReplicas(
-            ReplicationQuota(),
-            self.node_id,
-            lambda topic: topic.follower_replication_throttled_replicas,
-        )
         self.replicated_bytes = 0
         self.tier_states: dict[int, AuxState] = {}
         """What the tier has for each partition."""
         self.tier_requests: list[AuxRequest] = []
         self.held: asyncio.Event | None = None
         """While a test sets it, the tier answers nothing before the event."""
+
+    def _make_peers(self, here: PartitionsHere) -> ReplicaPeers:
+        self.supervisor = Supervisor(self.environment.random)
+        self.throttle = ThrottledReplicas(
+            ReplicationQuota(),
+            self.node_id,
+            lambda topic: topic.follower_replication_throttled_replicas,
+        )
+        config = ReplicaFetcherConfig(
+            self.node_id,
+            self._fetchers_per_leader,
+            FetchLimits(max_wait_ms=50),
+            backoff_ms=BACKOFF_MS,
+        )
         tools = FetcherTools(
             self.environment,
             self.supervisor,
@@ -214,11 +230,11 @@ class FollowingNode(Node):
             lambda: 20,
             self._fetch_aux,
             throttle=self.throttle,
-            on_high_watermark=self.replicas.on_high_watermark,
+            on_high_watermark=here.on_high_watermark,
             count_bytes=self._count,
         )
         self.fetchers = ReplicaFetchers(config, tools)
-        self.replicas.fetch_with(self.fetchers)
+        return ReplicaPeers(self.fetchers)
 
     def _count(self, nbytes: int) -> None:
         self.replicated_bytes += nbytes
@@ -290,22 +306,20 @@ def _a_moment() -> Awaitable[None]:
     return asyncio.sleep(0.001)
 
 
-def with_two_nodes(
-    story: Callable[[ServedLeader, FollowingNode], Awaitable[None]], fetchers_per_leader: int = 1
-) -> None:
-    """Run a story of a leader that serves and a follower that follows nothing yet."""
-
-    async def whole() -> None:
-        leader = ServedLeader()
-        await leader.server.start()
-        follower = FollowingNode(leader, fetchers_per_leader)
-        try:
-            await asyncio.wait_for(story(leader, follower), 2 * WITHIN_S)
-            assert not follower.supervisor.failures
-        finally:
-            await follower.fetchers.stop()
-            await follower.replicas.stop()
-            await leader.replicas.stop()
-            await leader.server.stop()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def two_nodes(
+    fetchers_per_leader: int = 1,
+) -> AsyncGenerator[tuple[ServedLeader, FollowingNode]]:
+    """A leader that serves and a follower that follows nothing yet."""
+    leader = ServedLeader()
+    await leader.server.start()
+    follower = FollowingNode(leader, fetchers_per_leader)
+    try:
+        async with asyncio.timeout(2 * WITHIN_S):
+            yield leader, follower
+        assert not follower.supervisor.failures
+    finally:
+        await follower.fetchers.stop()
+        await follower.replicas.stop()
+        await leader.replicas.stop()
+        await leader.server.stop()

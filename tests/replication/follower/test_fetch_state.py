@@ -38,9 +38,6 @@ MOVED = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
 ON_THE_WAY = set(TIMESTAMP_ASKED) | {S.TIER_EPOCH, S.BUILDING_AUX}
 
 
-# -- The table -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("state", FetchState)
 @pytest.mark.parametrize("event", FetchEvent)
 def test_every_state_and_event(state: FetchState, event: FetchEvent) -> None:
@@ -63,8 +60,6 @@ def test_only_states_on_the_way_lead_to_a_log_that_begins_anew() -> None:
     leads = {state for (state, event) in NEXT_STATES if event in (E.BUILT, E.FOUND_RESET)}
     assert leads == {S.BUILDING_AUX, S.RESET_START, S.TIER_LOCAL, S.TIER_PENDING}
 
-
-# -- Errors, each of the partition that has it ---------------------------------------------------
 
 NOT_HEARD_YET = (
     ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -205,9 +200,6 @@ def test_the_same_leader_again_disturbs_nothing() -> None:
     assert followed.state is FetchState.TIER_END
 
 
-# -- Truncation ----------------------------------------------------------------------------------
-
-
 def test_a_log_without_a_history_is_cut_to_its_high_watermark() -> None:
     followed = following()
     log = followed.log
@@ -282,9 +274,6 @@ def test_an_end_that_the_leader_does_not_know_cuts_to_what_is_sure() -> None:
     assert unsure.log.log_end_offset == 3
 
 
-# -- Out of range --------------------------------------------------------------------------------
-
-
 def out_of_range(followed: FollowedPartition, *answers: int) -> None:
     """The fetch is out of range; ListOffsets says what is given, one after the other."""
     followed.fetched(fetch_ask(followed), Fetched(ErrorCode.OFFSET_OUT_OF_RANGE), NOW_MS)
@@ -327,9 +316,6 @@ def test_a_log_start_in_the_middle_of_a_batch() -> None:
     log = followed.log
     assert (log.log_start_offset, log.log_end_offset) == (20, 21)
     assert log.local.segments.first.base_offset == 18
-
-
-# -- Races ---------------------------------------------------------------------------------------
 
 
 def test_a_leader_whose_log_is_all_local_by_now_is_followed_from_its_start() -> None:

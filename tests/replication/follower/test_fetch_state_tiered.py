@@ -20,9 +20,6 @@ from tierlog.tests.replication.tiered_replicas import (
 MOVED = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
 
 
-# -- 5.1, 5.2 ------------------------------------------------------------------------------------
-
-
 def led_far_ahead(
     group: ReplicaGroup, log_start: int, local_start: int
 ) -> tuple[ReplicaNode, ReplicaNode]:
@@ -93,8 +90,6 @@ def test_below_the_log_start_the_follower_goes_to_it_first_and_then_to_the_tier(
     assert follower.epochs == leader.epochs
 
 
-# -- 5.3 -----------------------------------------------------------------------------------------
-
 STEPS = ("FetchAsk", "OffsetAsk", "OffsetAsk", "OffsetAsk", "EpochEndAsk")
 
 
@@ -106,11 +101,11 @@ def test_a_fenced_follower_keeps_its_log_and_waits_for_news(at: int) -> None:
     for _ in range(at):
         follower.step()
     # The leader is elected again, which the follower has yet to hear of.
-    told = leader.group.image
+    image = leader.group.image
     follower.is_up = False
     group.elect(1)
     follower.is_up = True
-    assert follower.partition.image is told
+    assert follower.partition.image is image
     answered = follower.step()
     assert answered is not None
     assert (answered.error, type(answered.ask).__name__) == (
@@ -121,12 +116,9 @@ def test_a_fenced_follower_keeps_its_log_and_waits_for_news(at: int) -> None:
     assert follower.bounds == (0, 0, 3)
     group.now_ms += 1000 * BACKOFF_MS
     assert follower.step() is None
-    group.tell(follower)
+    group.notify(follower)
     follower.catch_up()
     assert follower.bounds == (0, 5, 9)
-
-
-# -- 5.4 and other troubles with the tier --------------------------------------------------------
 
 
 def pauses_building(group: ReplicaGroup, follower: ReplicaNode, expected: str) -> None:
@@ -197,9 +189,6 @@ def test_a_tier_that_is_down_costs_the_follower_nothing() -> None:
     follower.catch_up()
 
 
-# -- 5.5 -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.scenario("5.5")
 @pytest.mark.parametrize(
     ("start", "answer", "expected"),
@@ -243,9 +232,6 @@ def test_gaps_between_epochs_are_bridged_by_the_leader() -> None:
     assert follower.epochs == {0: 0, 1: 2, 3: 4, 4: 6}
 
 
-# -- 5.6 -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.scenario("5.6")
 def test_where_the_whole_log_is_local_the_tier_is_not_asked() -> None:
     group = ReplicaGroup()
@@ -261,9 +247,6 @@ def test_where_the_whole_log_is_local_the_tier_is_not_asked() -> None:
     assert [kind for kind, _ in follower.asked if kind == "AuxAsk"] == []
     assert MOVED not in {answered.error for answered in follower.history}
     assert follower.bounds == (5, 5, 6)
-
-
-# -- After a build -------------------------------------------------------------------------------
 
 
 def test_a_segment_cut_wider_than_the_leaders_moves_the_follower_beyond_its_local_start() -> None:
@@ -315,8 +298,6 @@ def test_producers_are_known_without_their_records() -> None:
     )
     assert info.is_duplicate
 
-
-# -- KIP-1023 ------------------------------------------------------------------------------------
 
 LAST_TIERED = FollowerOptions(BACKOFF_MS, fetches_last_tiered=True)
 
@@ -373,9 +354,7 @@ def test_a_follower_that_has_data_does_not_skip_what_the_leader_still_has() -> N
 
 @pytest.mark.scenario("5")
 @pytest.mark.parametrize("options", [LAST_TIERED, FollowerOptions()])
-def test_without_a_tier_an_empty_follower_begins_at_the_log_start(
-    options: FollowerOptions,
-) -> None:
+def test_without_a_tier_an_empty_follower_begins_at_the_log_start(options: FollowerOptions) -> None:
     group = ReplicaGroup(config=type(ReplicaGroup().nodes[1].config)(), options=options)
     group.elect(1).produce(5)
     follower = group.nodes[2]
@@ -386,7 +365,7 @@ def test_without_a_tier_an_empty_follower_begins_at_the_log_start(
 def test_a_leader_that_does_not_know_yet_what_it_has_copied_is_asked_again() -> None:
     group = ReplicaGroup(options=LAST_TIERED)
     leader, follower = led_from_the_tier(group, 8, 4), group.nodes[2]
-    leader.log.update_highest_remote_offset(-1)
+    leader.log.bounds.update_highest_remote(-1)
     follower.fetch_until(lambda: follower.followed.trouble != "")
     assert "does not know the earliest pending upload offset" in follower.followed.trouble
     assert follower.bounds == (0, 0, 0)
@@ -405,9 +384,6 @@ def test_where_everything_is_in_the_tier_an_empty_follower_begins_at_the_end() -
     assert follower.followed.lag == 0
 
 
-# -- ListOffsets, section 6 ----------------------------------------------------------------------
-
-
 @pytest.mark.scenario("6")
 def test_the_offset_that_is_to_be_copied_next() -> None:
     group = ReplicaGroup()
@@ -415,7 +391,7 @@ def test_the_offset_that_is_to_be_copied_next() -> None:
     pending = OffsetAsk(-6, group.image.leader_epoch)
     assert leader.answer_offset(pending) == OffsetAndEpoch(8, 0)
     assert leader.answer_offset(OffsetAsk(-4, 0)) == OffsetAndEpoch(4, 0)
-    leader.log.update_highest_remote_offset(-1)
+    leader.log.bounds.update_highest_remote(-1)
     assert leader.answer_offset(pending) == OffsetAndEpoch(-1, -1)
     leader.log.maybe_increment_log_start_offset(4)
     assert leader.answer_offset(pending) == OffsetAndEpoch(4, 0)

@@ -34,9 +34,6 @@ def spans(segments: list[RemoteLogSegmentMetadata]) -> list[tuple[int, int]]:
     return [(segment.start_offset, segment.end_offset) for segment in segments]
 
 
-# -- 3.1 -----------------------------------------------------------------------------------------
-
-
 def grown_leader(group: ReplicaGroup) -> ReplicaNode:
     """0-2 (0), 3-4 (1), 5-6 (2), 7 (3); segments end at 2 and 5."""
     leader = group.elect(1)
@@ -102,16 +99,13 @@ def test_the_follower_serves_as_leader_what_only_the_tier_has() -> None:
 
 
 @pytest.mark.scenario("3.1")
-def test_a_consumer_is_never_told_of_tiered_storage() -> None:
+def test_a_consumer_never_gets_offset_moved_to_tiered_storage() -> None:
     group = ReplicaGroup()
     leader = grown_leader(group)
     leader.copy()
     leader.expire_local(3)
     assert fetch(leader, 0).error is ErrorCode.NONE
     assert fetch(leader, 0, epoch=3, last_epoch=0).error is ErrorCode.NONE
-
-
-# -- 3.2 -----------------------------------------------------------------------------------------
 
 
 def behind_by_epochs(group: ReplicaGroup) -> tuple[ReplicaNode, ReplicaNode]:
@@ -189,9 +183,6 @@ def test_a_follower_whose_data_is_too_old_drops_it() -> None:
     assert consume(follower, 0)[:5] == ["0/0", "1/0", "2/0", "3/1", "4/1"]
 
 
-# -- 3.3 -----------------------------------------------------------------------------------------
-
-
 def after_both_crashed(group: ReplicaGroup) -> tuple[ReplicaNode, ReplicaNode]:
     """B leads with 0 (0), 1 (1), 2 (1); A has shipped 0-1 of epoch 0, B then 1-1 of epoch 1."""
     first, second = group.elect(1, isr=(1, 2)), group.nodes[2]
@@ -226,7 +217,7 @@ def test_a_replica_that_kept_what_the_new_leader_lost_is_cut() -> None:
     first, second = after_both_crashed(group)
     first.start()
     assert first.bounds == (0, 0, 3)
-    group.tell(first)
+    group.notify(first)
     first.catch_up()
     assert first.local == second.local == {0: 0, 1: 1}
     assert first.epochs == first.epochs_on_disk == {0: 0, 1: 1}
@@ -238,7 +229,7 @@ def test_only_the_surviving_branch_is_read_from_the_tier(is_led_by: int) -> None
     group = ReplicaGroup()
     first, second = after_both_crashed(group)
     first.start()
-    group.tell(first)
+    group.notify(first)
     first.catch_up()
     for node in (first, second):
         node.roll()
@@ -261,9 +252,6 @@ def test_only_the_surviving_branch_is_read_from_the_tier(is_led_by: int) -> None
     current = node.partition.leader_epoch
     assert fetch(node, 2, last_epoch=0).diverging == EpochEndOffset(0, 1)
     assert node.answer_epoch_end(EpochEndAsk(0, current)) == EpochEndOffset(0, 1)
-
-
-# -- 3.4 -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.scenario("3.4")
@@ -296,9 +284,6 @@ def test_an_unclean_leader_serves_its_own_branch_from_the_tier() -> None:
     assert fetch(leader, 1, epoch=1).values == ["1/1"]
     assert fetch(leader, 2, epoch=0).error is ErrorCode.FENCED_LEADER_EPOCH
     assert fetch(leader, 2, last_epoch=0).diverging == EpochEndOffset(0, 1)
-
-
-# -- 3.5 -----------------------------------------------------------------------------------------
 
 
 def diverged_in_the_tier(group: ReplicaGroup) -> tuple[ReplicaNode, ReplicaNode]:
@@ -369,9 +354,6 @@ def test_a_reader_never_gets_records_of_another_branch() -> None:
     assert consume(leader, 0) == ["0/0", "1/0", "2/0", "3/0", "4/0", "5/2", "6/2"]
 
 
-# -- 3.6 -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.scenario("3.6")
 def test_a_new_leader_copies_on_from_the_segment_that_holds_the_next_offset() -> None:
     group = ReplicaGroup()
@@ -421,9 +403,6 @@ def test_a_new_leader_with_nothing_in_the_tier_copies_from_its_first_epoch() -> 
     assert spans(leader.copy()) == [(0, 3)]
 
 
-# -- 3.7 -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.scenario("3.7")
 def test_outside_of_the_whole_log_a_fetch_is_out_of_range() -> None:
     group = ReplicaGroup()
@@ -454,7 +433,7 @@ def test_records_deleted_in_the_tier_are_gone_for_followers_too() -> None:
 
 
 @pytest.mark.scenario("3.7")
-def test_a_reader_of_an_epoch_that_is_not_in_the_history_is_told_where_it_left() -> None:
+def test_a_reader_of_an_epoch_that_is_not_in_the_history_gets_where_it_diverged() -> None:
     group = ReplicaGroup()
     first, second = diverged_in_the_tier(group)
     second.catch_up()

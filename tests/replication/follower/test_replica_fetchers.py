@@ -21,8 +21,8 @@ from .served_leader import (
     created,
     isr_of,
     led_by,
+    two_nodes,
     until,
-    with_two_nodes,
 )
 
 NAMES = [TopicIdPartition(TOPIC_ID, "t", each) for each in range(PARTITIONS)]
@@ -43,8 +43,8 @@ def is_same(leader: ServedLeader, follower: FollowingNode, partition: int = 0) -
     )
 
 
-def test_a_follower_copies_the_log_and_moves_the_high_watermark_of_both() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_follower_copies_the_log_and_moves_the_high_watermark_of_both() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         for partition in range(PARTITIONS):
             leader.append(b"a", b"b", partition=partition)
@@ -64,11 +64,9 @@ def test_a_follower_copies_the_log_and_moves_the_high_watermark_of_both() -> Non
         assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (2, 20)
         assert leader.server.connections == 1
 
-    with_two_nodes(story)
 
-
-def test_a_cut_connection_delays_and_loses_nothing() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_cut_connection_delays_and_loses_nothing() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         for round_number in range(5):
             leader.cuts_next = True
@@ -76,26 +74,21 @@ def test_a_cut_connection_delays_and_loses_nothing() -> None:
             await until(lambda: is_same(leader, follower))
         assert leader.server.connections > 1
 
-    with_two_nodes(story)
 
-
-def test_what_is_published_during_a_stop_is_followed_no_more(
+async def test_what_is_published_during_a_stop_is_followed_no_more(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The simulation of whole clusters showed a publication that failed (seed 518)."""
-
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+    async with two_nodes() as (leader, follower):
         await follower.fetchers.stop()
         both(leader, follower, *created())
         assert not follower.fetchers.fetchers
         assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
-    with_two_nodes(story)
-
 
 @pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
-def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
@@ -110,13 +103,11 @@ def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
         leader.append(b"b")
         await until(lambda: is_same(leader, follower))
 
-    with_two_nodes(story)
 
-
-def test_a_damaged_log_is_copied_again_once_its_replica_is_not_in_sync(
+async def test_a_damaged_log_is_copied_again_once_its_replica_is_not_in_sync(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         leader.append(b"b")
@@ -135,11 +126,9 @@ def test_a_damaged_log_is_copied_again_once_its_replica_is_not_in_sync(
         await until(lambda: is_same(leader, follower))
         assert "at offset 1, where it is damaged: offsets 1 to 2 " in caplog.text
 
-    with_two_nodes(story)
 
-
-def test_damage_that_was_truncated_for_another_reason_is_forgotten() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_damage_that_was_truncated_for_another_reason_is_forgotten() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         leader.append(b"b")
@@ -149,11 +138,9 @@ def test_damage_that_was_truncated_for_another_reason_is_forgotten() -> None:
         log.truncate_to(1)
         assert log.damaged_from is None
 
-    with_two_nodes(story)
 
-
-def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
@@ -162,11 +149,9 @@ def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
         await until(lambda: is_same(leader, follower))
         assert leader.server.connections == 1
 
-    with_two_nodes(story)
 
-
-def test_a_leader_without_an_address_is_fetched_from_once_it_has_one() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_leader_without_an_address_is_fetched_from_once_it_has_one() -> None:
+    async with two_nodes() as (leader, follower):
         follower.leader = None
         both(leader, follower, *created())
         leader.append(b"a")
@@ -177,11 +162,9 @@ def test_a_leader_without_an_address_is_fetched_from_once_it_has_one() -> None:
         follower.leader = leader
         await until(lambda: is_same(leader, follower))
 
-    with_two_nodes(story)
 
-
-def test_what_a_deposed_leader_alone_had_is_cut() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_what_a_deposed_leader_alone_had_is_cut() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"common")
         await until(lambda: is_same(leader, follower))
@@ -195,13 +178,10 @@ def test_what_a_deposed_leader_alone_had_is_cut() -> None:
         await until(lambda: is_same(leader, follower))
         assert follower.log().log_end_offset == 2
 
-    with_two_nodes(story)
 
-
-def test_a_follower_that_was_cut_learns_the_high_watermark_without_news() -> None:
+async def test_a_follower_that_was_cut_learns_the_high_watermark_without_news() -> None:
     """The simulation of whole clusters showed a high watermark that stayed behind (seed 1576)."""
-
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+    async with two_nodes() as (leader, follower):
         # The follower leads at first, and the other has only the first of its two records.
         both(leader, follower, *created(leader=2))
         follower.append(b"common")
@@ -213,11 +193,9 @@ def test_a_follower_that_was_cut_learns_the_high_watermark_without_news() -> Non
         await until(lambda: leader.log().high_watermark == 1)
         await until(lambda: is_same(leader, follower))
 
-    with_two_nodes(story)
 
-
-def test_a_late_response_does_not_touch_a_log_that_is_followed_no_longer() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_late_response_does_not_touch_a_log_that_is_followed_no_longer() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.held = held = asyncio.Event()
         leader.append(b"late")
@@ -237,31 +215,25 @@ def test_a_late_response_does_not_touch_a_log_that_is_followed_no_longer() -> No
         follower.fetchers.follow([replica])
         await until(lambda: is_same(leader, follower))
 
-    with_two_nodes(story)
 
-
-def test_a_deleted_topic_ends_its_fetchers(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_deleted_topic_ends_its_fetchers(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
         follower.publish(REMOVED)
         assert follower.fetchers.fetchers == []
         assert not follower.replicas.partitions
-
-    with_two_nodes(story)
     removals = [each for each in caplog.messages if "Removed fetcher" in each]
     assert removals == [
         "[ReplicaFetcherManager on broker 2] Removed fetcher for partitions Set(t-0, t-1, t-2)"
     ]
 
 
-def test_a_change_of_the_isr_interrupts_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_change_of_the_isr_interrupts_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
@@ -270,15 +242,13 @@ def test_a_change_of_the_isr_interrupts_nothing(caplog: pytest.LogCaptureFixture
         leader.append(b"b")
         await until(lambda: is_same(leader, follower))
         assert leader.server.connections == 1
-
-    with_two_nodes(story)
     added = [each for each in caplog.messages if "Added fetcher" in each]
     assert len(added) == 1
     assert "on broker 2] Added fetcher to broker 1 for partitions HashMap(t-0 -> " in added[0]
 
 
-def test_a_partition_without_a_leader_is_not_fetched() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_partition_without_a_leader_is_not_fetched() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         both(leader, follower, *led_by(-1, 0))
         assert follower.fetchers.leader_of(NAMES[0]) is None
@@ -287,11 +257,9 @@ def test_a_partition_without_a_leader_is_not_fetched() -> None:
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
 
-    with_two_nodes(story)
 
-
-def test_a_failed_log_directory_ends_the_fetching() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_failed_log_directory_ends_the_fetching() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
@@ -302,11 +270,9 @@ def test_a_failed_log_directory_ends_the_fetching() -> None:
         both(leader, follower, *led_by(1, 0))
         assert follower.fetchers.fetchers == []
 
-    with_two_nodes(story)
 
-
-def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
+    async with two_nodes(fetchers_per_leader=2) as (leader, follower):
         both(leader, follower, *created())
         for partition in range(PARTITIONS):
             leader.append(b"a", partition=partition)
@@ -314,11 +280,9 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         assert len(follower.fetchers.fetchers) == 2
         assert leader.server.connections == 2
 
-    with_two_nodes(story, fetchers_per_leader=2)
 
-
-def test_a_large_log_is_fetched_in_many_responses() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_large_log_is_fetched_in_many_responses() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         for partition in range(PARTITIONS):
             for _ in range(8):
@@ -326,8 +290,6 @@ def test_a_large_log_is_fetched_in_many_responses() -> None:
         assert follower.fetchers.max_lag == 0
         await until(lambda: all(is_same(leader, follower, each) for each in range(PARTITIONS)))
         assert follower.fetchers.failed_count == 0
-
-    with_two_nodes(story)
 
 
 def begins_after_the_tier(leader: ServedLeader, follower: FollowingNode, *partitions: int) -> None:
@@ -340,8 +302,8 @@ def begins_after_the_tier(leader: ServedLeader, follower: FollowingNode, *partit
         leader.append(b"local", partition=each)
 
 
-def test_a_slow_tier_delays_no_partition_that_does_not_need_it() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_slow_tier_delays_no_partition_that_does_not_need_it() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         begins_after_the_tier(leader, follower, 0)
         held = follower.held = asyncio.Event()
@@ -361,11 +323,9 @@ def test_a_slow_tier_delays_no_partition_that_does_not_need_it() -> None:
         assert follower.log().local_log_start_offset == 5
         assert follower.log().log_start_offset == 0
 
-    with_two_nodes(story)
 
-
-def test_what_the_tier_lacks_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_what_the_tier_lacks_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         begins_after_the_tier(leader, follower, 0, 1)
         await until(lambda: len(follower.tier_requests) >= 6)
@@ -373,16 +333,14 @@ def test_what_the_tier_lacks_is_asked_for_again(caplog: pytest.LogCaptureFixture
         for each in (0, 1):
             follower.tier_states[each] = AuxState(5, 0, [EpochEntry(0, 0)], None)
         await until(lambda: is_same(leader, follower) and is_same(leader, follower, 1))
-
-    with_two_nodes(story)
     waits = [each.message for each in caplog.records if "waits for the remote tier" in each.message]
     assert [each.rpartition("Partition ")[2] for each in sorted(waits)] == [
         f"t-{each} waits for the remote tier: The tier lacks it." for each in (0, 1)
     ]
 
 
-def test_a_change_of_leader_ends_what_is_read_from_the_tier() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_change_of_leader_ends_what_is_read_from_the_tier() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         begins_after_the_tier(leader, follower, 0)
         held = follower.held = asyncio.Event()
@@ -398,14 +356,12 @@ def test_a_change_of_leader_ends_what_is_read_from_the_tier() -> None:
         await until(lambda: is_same(leader, follower))
         assert len(follower.tier_requests) == 2
 
-    with_two_nodes(story)
 
-
-def test_the_choice_of_the_first_offset_may_change_while_partitions_are_followed() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_the_choice_of_the_first_offset_may_change_while_partitions_are_followed() -> None:
+    async with two_nodes() as (leader, follower):
         both(leader, follower, *created())
         begins_after_the_tier(leader, follower, 0)
-        leader.log().update_highest_remote_offset(5)
+        leader.log().bounds.update_highest_remote(5)
         await until(lambda: len(follower.tier_requests) >= 1)
         assert follower.tier_requests[0].offset == 4
         follower.fetchers.fetch_last_tiered(True)
@@ -413,5 +369,3 @@ def test_the_choice_of_the_first_offset_may_change_while_partitions_are_followed
         follower.tier_states[0] = AuxState(6, 0, [EpochEntry(0, 0)], None)
         await until(lambda: follower.log().log_end_offset == 6)
         assert follower.log().local_log_start_offset == 6
-
-    with_two_nodes(story)

@@ -12,8 +12,8 @@ from .served_leader import (
     FollowingNode,
     ServedLeader,
     created,
+    two_nodes,
     until,
-    with_two_nodes,
 )
 
 
@@ -23,8 +23,8 @@ def throttled(*nodes: ServedLeader | FollowingNode, replicas: str) -> None:
         node.publish(ConfigRecord(resource_type=2, resource_name="t", name=name, value=replicas))
 
 
-def test_a_throttled_partition_is_left_out_and_others_are_not() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_throttled_partition_is_left_out_and_others_are_not() -> None:
+    async with two_nodes() as (leader, follower):
         # One byte a second: once something has come, the quota is exceeded for this whole story.
         follower.throttle.quota.bytes_per_second = 1
         for node in (leader, follower):
@@ -56,22 +56,20 @@ def test_a_throttled_partition_is_left_out_and_others_are_not() -> None:
         leader.append(b"c" * 100)
         await until(lambda: follower.log(0).log_end_offset == 2)
 
-    with_two_nodes(story)
 
-
-def test_a_consumer_at_a_follower_is_answered_when_the_leader_tells_a_new_high_watermark() -> None:
-    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+async def test_a_consumer_at_a_follower_is_answered_when_the_leader_has_a_new_high_watermark() -> (
+    None
+):
+    async with two_nodes() as (leader, follower):
         for node in (leader, follower):
             node.publish(*created())
         leader.append(b"a")
         await until(lambda: follower.log().high_watermark == 1)
         params = FetchParams(max_wait_ms=60_000, rack="", listener="PLAINTEXT")
         asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), 1, 1 << 20)
-        waits = follower.replicas.fetch(params, [asked])
+        waits = follower.replicas.leader_fetch.fetch(params, [asked])
         assert isinstance(waits, asyncio.Future)
         leader.append(b"b")
         (result,) = await waits
         assert (result.error_code, result.high_watermark) == (0, 2)
         assert result.records
-
-    with_two_nodes(story)

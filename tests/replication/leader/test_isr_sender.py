@@ -5,7 +5,9 @@ The controller answers when the story lets it; followers are their fetches.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -13,9 +15,12 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.leader.isr_sender import Answers, IsrSender
-from tierlog.replication.partition.isr_state import IsrAnswer, IsrProposal
+from tierlog.replication.leader.replica_manager import PartitionsHere, ReplicaParts, ReplicaPeers
+from tierlog.replication.partition.isr import IsrAnswer, IsrProposal
+from tierlog.tests.async_tests import entered
+from tierlog.tests.simulation.loop import SimulatedLoop
 
-from ..three_replicas import LEADER, SECOND, T0, THIRD, Leader, with_leader
+from ..three_replicas import LEADER, SECOND, T0, THIRD, Leader, one_leader
 
 _LAG_MS = 30_000
 
@@ -61,23 +66,41 @@ def ids(proposal: IsrProposal) -> list[int]:
     return [member.broker_id for member in proposal.isr]
 
 
-def with_sender(story: Callable[[Leader, HeldController], Awaitable[None]]) -> None:
-    async def run(leader: Leader) -> None:
-        controller = HeldController()
-        replicas = leader.replicas
-        sender = replicas.isr_sender = IsrSender(
-            controller,
-            lambda: list(replicas.partitions.values()),
-            replicas.complete_replicated,
-            leader.environment,
-            Supervisor(leader.environment.random),
-            _LAG_MS,
+@asynccontextmanager
+async def sending_leader(loop: SimulatedLoop, controller: HeldController) -> AsyncGenerator[Leader]:
+    def peers_of(leader: Leader, here: PartitionsHere) -> ReplicaPeers:
+        return ReplicaPeers(
+            isr_sender=IsrSender(
+                controller,
+                here.all,
+                here.complete_replicated,
+                leader.environment,
+                Supervisor(leader.environment.random),
+                _LAG_MS,
+            )
         )
+
+    def parts(leader: Leader) -> ReplicaParts:
+        return ReplicaParts(peers=partial(peers_of, leader))
+
+    async with one_leader(loop, parts) as leader:
+        peers = leader.replicas.peers
+        assert peers is not None
+        sender = peers.isr_sender
+        assert sender is not None
         sender.start()
-        await story(leader, controller)
+        yield leader
         await sender.stop()
 
-    with_leader(run)
+
+@pytest.fixture
+def controller() -> HeldController:
+    return HeldController()
+
+
+@pytest.fixture
+def leader(loop: SimulatedLoop, controller: HeldController) -> Leader:
+    return entered(sending_leader(loop, controller))
 
 
 async def lose_third(leader: Leader, controller: HeldController) -> None:
@@ -94,70 +117,67 @@ async def lose_third(leader: Leader, controller: HeldController) -> None:
     leader.change(isr=[LEADER, SECOND])
 
 
-def test_a_silent_follower_leaves_and_the_waiting_producer_is_answered() -> None:
-    async def story(leader: Leader, controller: HeldController) -> None:
-        outcome = leader.append(b"a", timeout_ms=4 * _LAG_MS)
-        assert isinstance(outcome, asyncio.Future)
-        while not controller.requests:
-            leader.follow(SECOND, 1, broker_epoch=20)
-            await asyncio.sleep(1)
-        assert not outcome.done()
-        controller.accept(0)
-        (result,) = await asyncio.wait_for(outcome, 1)
-        assert result.error is ErrorCode.NONE
-        assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND)
-
-    with_sender(story)
-
-
-def test_a_follower_that_has_caught_up_joins_by_its_fetch() -> None:
-    async def story(leader: Leader, controller: HeldController) -> None:
-        await lose_third(leader, controller)
-        leader.follow(THIRD, 1, broker_epoch=30)
-        assert ids(await controller.request(1)) == [LEADER, SECOND, THIRD]
-        controller.accept(1)
-        await asyncio.sleep(0.1)
-        assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND, THIRD)
-
-    with_sender(story)
-
-
-def test_a_request_that_fails_is_sent_again_until_it_is_answered() -> None:
-    async def story(leader: Leader, controller: HeldController) -> None:
-        await lose_third(leader, controller)
-        leader.follow(THIRD, 1, broker_epoch=30)
-        first = await controller.request(1)
-        controller.requests[1][1].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late"))
-        assert await controller.request(2) == first
-        # An error that the leader does not know is tried again as well.
-        controller.refuse(2, ErrorCode.UNKNOWN_SERVER_ERROR)
-        assert await controller.request(3) == first
-        controller.accept(3)
-        await asyncio.sleep(0.1)
-        assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND, THIRD)
-
-    with_sender(story)
-
-
-def test_a_refused_follower_is_proposed_again_by_its_next_fetch() -> None:
-    async def story(leader: Leader, controller: HeldController) -> None:
-        await lose_third(leader, controller)
-        leader.follow(THIRD, 1, broker_epoch=30)
-        await controller.request(1)
-        controller.refuse(1, ErrorCode.INELIGIBLE_REPLICA)
+async def test_a_silent_follower_leaves_and_the_waiting_producer_is_answered(
+    leader: Leader, controller: HeldController
+) -> None:
+    outcome = leader.append(b"a", timeout_ms=4 * _LAG_MS)
+    assert isinstance(outcome, asyncio.Future)
+    while not controller.requests:
+        leader.follow(SECOND, 1, broker_epoch=20)
         await asyncio.sleep(1)
-        assert len(controller.requests) == 2
-        leader.follow(THIRD, 1, broker_epoch=30)
-        assert ids(await controller.request(2)) == [LEADER, SECOND, THIRD]
+    assert not outcome.done()
+    controller.accept(0)
+    (result,) = await asyncio.wait_for(outcome, 1)
+    assert result.error is ErrorCode.NONE
+    assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND)
 
-    with_sender(story)
+
+async def test_a_follower_that_has_caught_up_joins_by_its_fetch(
+    leader: Leader, controller: HeldController
+) -> None:
+    await lose_third(leader, controller)
+    leader.follow(THIRD, 1, broker_epoch=30)
+    assert ids(await controller.request(1)) == [LEADER, SECOND, THIRD]
+    controller.accept(1)
+    await asyncio.sleep(0.1)
+    assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND, THIRD)
 
 
-def test_what_metadata_has_overtaken_is_not_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_that_fails_is_sent_again_until_it_is_answered(
+    leader: Leader, controller: HeldController
+) -> None:
+    await lose_third(leader, controller)
+    leader.follow(THIRD, 1, broker_epoch=30)
+    first = await controller.request(1)
+    controller.requests[1][1].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late"))
+    assert await controller.request(2) == first
+    # An error that the leader does not know is tried again as well.
+    controller.refuse(2, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert await controller.request(3) == first
+    controller.accept(3)
+    await asyncio.sleep(0.1)
+    assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND, THIRD)
+
+
+async def test_a_refused_follower_is_proposed_again_by_its_next_fetch(
+    leader: Leader, controller: HeldController
+) -> None:
+    await lose_third(leader, controller)
+    leader.follow(THIRD, 1, broker_epoch=30)
+    await controller.request(1)
+    controller.refuse(1, ErrorCode.INELIGIBLE_REPLICA)
+    await asyncio.sleep(1)
+    assert len(controller.requests) == 2
+    leader.follow(THIRD, 1, broker_epoch=30)
+    assert ids(await controller.request(2)) == [LEADER, SECOND, THIRD]
+
+
+async def test_what_metadata_has_overtaken_is_not_sent_again(
+    loop: SimulatedLoop, controller: HeldController, caplog: pytest.LogCaptureFixture
+) -> None:
     """And nobody has refused it: one line says that the request had no answer."""
     caplog.set_level(logging.INFO, "tierlog.replication.leader.isr_sender")
-
-    async def story(leader: Leader, controller: HeldController) -> None:
+    async with sending_leader(loop, controller) as leader:
         await lose_third(leader, controller)
         leader.follow(THIRD, 1, broker_epoch=30)
         await controller.request(1)
@@ -166,8 +186,6 @@ def test_what_metadata_has_overtaken_is_not_sent_again(caplog: pytest.LogCapture
         await asyncio.sleep(1)
         assert len(controller.requests) == 2
         assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND, THIRD)
-
-    with_sender(story)
-    told = [each.getMessage() for each in caplog.records]
-    assert not [each for each in told if "refused" in each]
-    assert len([each for each in told if each.startswith("Could not ask for changes of")]) == 1
+    messages = [each.getMessage() for each in caplog.records]
+    assert not [each for each in messages if "refused" in each]
+    assert len([each for each in messages if each.startswith("Could not ask for changes of")]) == 1

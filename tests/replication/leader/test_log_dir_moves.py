@@ -2,7 +2,8 @@
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,6 +21,7 @@ from tierlog.storage.config import LogConfig
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
+from tierlog.tests.async_tests import entered
 from tierlog.tests.replication.broker_node import BrokerNode, values_in
 from tierlog.tests.replication.node import NODE_ID, LoopExecutor, create, creation, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
@@ -31,23 +33,39 @@ FIRST, SECOND, THIRD = "/data", "/second", "/third"
 BIG = b"x" * 900_000
 SLOW = 100_000
 
+pytestmark = pytest.mark.simulated(time_limit_s=10_000)
+
 Story = Callable[[BrokerNode], Coroutine[object, object, None]]
 
 
-def told(*stories: Story, disk: SimulatedDisk | None = None) -> None:
+def run_stories(*stories: Story, disk: SimulatedDisk | None = None) -> None:
     """Tell stories of one broker with three directories, one life each."""
     files = SimulatedFiles(disk or SimulatedDisk())
     for story in stories:
 
         async def life(loop: SimulatedLoop, story: Story = story) -> None:
-            node = BrokerNode(loop, files, log_dirs=[FIRST, SECOND, THIRD])
-            if not node.controller.image.topics_by_name:
-                await create(node.controller, "t")
-                node.append("t", b"0", b"1")
-            await story(node)
-            await node.stop()
+            async with three_directories(loop, files) as node:
+                await story(node)
 
         simulate(life, time_limit_s=10_000)
+
+
+@asynccontextmanager
+async def three_directories(
+    loop: SimulatedLoop, files: SimulatedFiles
+) -> AsyncGenerator[BrokerNode]:
+    """A broker with three directories; topic t has two records."""
+    node = BrokerNode(loop, files, log_dirs=[FIRST, SECOND, THIRD])
+    if not node.controller.image.topics_by_name:
+        await create(node.controller, "t")
+        node.append("t", b"0", b"1")
+    yield node
+    await node.stop()
+
+
+@pytest.fixture
+def node(loop: SimulatedLoop) -> BrokerNode:
+    return entered(three_directories(loop, SimulatedFiles(SimulatedDisk())))
 
 
 def log_of(node: BrokerNode) -> UnifiedLog:
@@ -135,113 +153,91 @@ def test_a_replica_moves_and_the_controller_knows() -> None:
         assert home(node) == assigned(node) == SECOND
         assert values(node) == [b"0", b"1", b"2"]
 
-    told(story, next_life)
+    run_stories(story, next_life)
 
 
-def test_a_producer_does_not_notice() -> None:
-    async def story(node: BrokerNode) -> None:
-        sent = [b"0", b"1"]
+async def test_a_producer_does_not_notice(node: BrokerNode) -> None:
+    sent = [b"0", b"1"]
 
-        async def produce() -> None:
-            while home_or_moving(node) != SECOND:
-                result = node.append("t", b"%d" % len(sent))
-                assert (result.error, result.base_offset) == (ErrorCode.NONE, len(sent))
-                sent.append(b"%d" % len(sent))
-                await asyncio.sleep(0.0007)
+    async def produce() -> None:
+        while home_or_moving(node) != SECOND:
+            result = node.append("t", b"%d" % len(sent))
+            assert (result.error, result.base_offset) == (ErrorCode.NONE, len(sent))
+            sent.append(b"%d" % len(sent))
+            await asyncio.sleep(0.0007)
 
-        alter(node, SECOND)
-        await produce()
-        assert len(sent) > 5
-        assert values(node) == sent
-
-    told(story)
+    alter(node, SECOND)
+    await produce()
+    assert len(sent) > 5
+    assert values(node) == sent
 
 
 def home_or_moving(node: BrokerNode) -> str:
     return log_of(node).log_dir.path
 
 
-def test_no_faster_than_it_may() -> None:
-    async def story(node: BrokerNode) -> None:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await slow_move(node)
-        await settled(node, SECOND)
-        # The window of ten seconds is full at once; the last megabytes come in one go.
-        assert 10 < loop.time() - began < 70
-
-    told(story)
+async def test_no_faster_than_it_may(node: BrokerNode) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await slow_move(node)
+    await settled(node, SECOND)
+    # The window of ten seconds is full at once; the last megabytes come in one go.
+    assert 10 < loop.time() - began < 70
 
 
-def test_a_new_limit_is_felt_at_once() -> None:
-    async def story(node: BrokerNode) -> None:
-        loop = asyncio.get_running_loop()
-        await slow_move(node)
-        began = loop.time()
-        node.replicas.limit_moves(1 << 40)
-        await settled(node, SECOND)
-        assert loop.time() - began < 3
-
-    told(story)
+async def test_a_new_limit_is_felt_at_once(node: BrokerNode) -> None:
+    loop = asyncio.get_running_loop()
+    await slow_move(node)
+    began = loop.time()
+    node.replicas.limit_moves(1 << 40)
+    await settled(node, SECOND)
+    assert loop.time() - began < 3
 
 
-def test_a_move_is_called_off_by_asking_for_where_the_replica_is() -> None:
-    async def story(node: BrokerNode) -> None:
-        await slow_move(node)
-        assert alter(node, FIRST) is ErrorCode.NONE
-        assert home(node) == FIRST
-        await asyncio.sleep(100)
-        assert home(node) == assigned(node) == FIRST
-        assert len(values(node)) == 8
-
-    told(story)
+async def test_a_move_is_called_off_by_asking_for_where_the_replica_is(node: BrokerNode) -> None:
+    await slow_move(node)
+    assert alter(node, FIRST) is ErrorCode.NONE
+    assert home(node) == FIRST
+    await asyncio.sleep(100)
+    assert home(node) == assigned(node) == FIRST
+    assert len(values(node)) == 8
 
 
-def test_asking_twice_changes_nothing_and_for_a_third_directory_begins_anew() -> None:
-    async def story(node: BrokerNode) -> None:
-        await slow_move(node)
-        (future,) = node.log_manager.future_logs.all()
-        assert alter(node, SECOND) is ErrorCode.NONE
-        assert node.log_manager.future_logs.all() == [future]
-        assert alter(node, THIRD) is ErrorCode.NONE
-        assert future.local.is_released
-        await settled(node, THIRD)
-        assert len(values(node)) == 8
-
-    told(story)
-
-
-def test_a_topic_that_is_deleted_ends_its_move() -> None:
-    async def story(node: BrokerNode) -> None:
-        await slow_move(node)
-        await delete(node.controller, "t")
-        await asyncio.sleep(100)
-        assert node.log_manager.future_logs.all() == node.log_manager.all_logs() == []
-        await create(node.controller, "t")
-        assert values(node) == []
-
-    told(story)
+async def test_asking_twice_changes_nothing_and_for_a_third_directory_begins_anew(
+    node: BrokerNode,
+) -> None:
+    await slow_move(node)
+    (future,) = node.log_manager.future_logs.all()
+    assert alter(node, SECOND) is ErrorCode.NONE
+    assert node.log_manager.future_logs.all() == [future]
+    assert alter(node, THIRD) is ErrorCode.NONE
+    assert future.local.is_released
+    await settled(node, THIRD)
+    assert len(values(node)) == 8
 
 
-def test_records_that_are_deleted_meanwhile_are_gone_afterwards() -> None:
-    async def story(node: BrokerNode) -> None:
-        await slow_move(node)
-        outcome = node.replicas.delete_records([(T0, 5)], 1000)
-        assert isinstance(outcome, list)
-        await settled(node, SECOND)
-        assert (log_of(node).log_start_offset, len(values(node))) == (5, 3)
-
-    told(story)
+async def test_a_topic_that_is_deleted_ends_its_move(node: BrokerNode) -> None:
+    await slow_move(node)
+    await delete(node.controller, "t")
+    await asyncio.sleep(100)
+    assert node.log_manager.future_logs.all() == node.log_manager.all_logs() == []
+    await create(node.controller, "t")
+    assert values(node) == []
 
 
-def test_a_configuration_that_changes_meanwhile_holds_afterwards() -> None:
-    async def story(node: BrokerNode) -> None:
-        await slow_move(node)
-        await node.controller.alter_topic_config("t", {"retention.ms": "-1"})
-        await settled(node, SECOND)
-        assert log_of(node).config.retention_ms == -1
+async def test_records_that_are_deleted_meanwhile_are_gone_afterwards(node: BrokerNode) -> None:
+    await slow_move(node)
+    outcome = node.replicas.delete_records([(T0, 5)], 1000)
+    assert isinstance(outcome, list)
+    await settled(node, SECOND)
+    assert (log_of(node).log_start_offset, len(values(node))) == (5, 3)
 
-    told(story)
+
+async def test_a_configuration_that_changes_meanwhile_holds_afterwards(node: BrokerNode) -> None:
+    await slow_move(node)
+    await node.controller.alter_topic_config("t", {"retention.ms": "-1"})
+    await settled(node, SECOND)
+    assert log_of(node).config.retention_ms == -1
 
 
 def test_a_move_goes_on_after_a_restart() -> None:
@@ -251,7 +247,7 @@ def test_a_move_goes_on_after_a_restart() -> None:
         await settled(node, SECOND)
         assert values(node)[-1] == b"more"
 
-    told(slow_move, next_life)
+    run_stories(slow_move, next_life)
 
 
 def test_a_future_log_that_was_about_to_take_over_does_so_at_the_next_start() -> None:
@@ -265,9 +261,9 @@ def test_a_future_log_that_was_about_to_take_over_does_so_at_the_next_start() ->
         assert home(node) == assigned(node) == SECOND
         assert values(node) == [b"0", b"1"]
 
-    told(moved, disk=disk)
+    run_stories(moved, disk=disk)
     SimulatedFiles(disk).rename(f"{SECOND}/t-0", f"{SECOND}/t-0.{'0' * 32}-future")
-    told(next_life, disk=disk)
+    run_stories(next_life, disk=disk)
 
 
 @pytest.mark.parametrize("kind", [Kind.OPEN, Kind.CREATE, Kind.SYNC_DIRECTORY])
@@ -287,10 +283,10 @@ def test_a_future_log_takes_over_also_where_descriptors_are_short_at_first(kind:
             assert values(node) == [b"0", b"1"]
             assert home(node) == assigned(node) == SECOND
 
-        told(moved, disk=disk)
+        run_stories(moved, disk=disk)
         SimulatedFiles(disk).rename(f"{SECOND}/t-0", f"{SECOND}/t-0.{'0' * 32}-future")
         disk.faults.append(fault)
-        told(next_life, disk=disk)
+        run_stories(next_life, disk=disk)
 
 
 def test_a_stop_comes_while_a_future_log_cannot_be_opened_again() -> None:
@@ -311,7 +307,7 @@ def test_a_stop_comes_while_a_future_log_cannot_be_opened_again() -> None:
         await settled(node, SECOND)
         assert values(node) == [b"0", b"1", b"2"]
 
-    told(story, next_life, disk=disk)
+    run_stories(story, next_life, disk=disk)
 
 
 class FaultOfNamed(Fault):
@@ -321,51 +317,39 @@ class FaultOfNamed(Fault):
         return path.startswith(f"{SECOND}/t-0/") and super().strikes(kind, path)
 
 
-def test_several_replicas_move_one_after_the_other() -> None:
-    async def story(node: BrokerNode) -> None:
-        await node.controller.create_topics(creation("many", partitions=6))
-        names = [TopicPartition("many", partition) for partition in range(6)]
-        answer = node.replicas.alter_replica_log_dirs(dict.fromkeys(names, THIRD))
-        assert set(answer.values()) == {ErrorCode.NONE}
-        await asyncio.sleep(5)
-        assert {node.replicas.partition(name).log.log_dir.path for name in names} == {THIRD}
-
-    told(story)
+async def test_several_replicas_move_one_after_the_other(node: BrokerNode) -> None:
+    await node.controller.create_topics(creation("many", partitions=6))
+    names = [TopicPartition("many", partition) for partition in range(6)]
+    answer = node.replicas.alter_replica_log_dirs(dict.fromkeys(names, THIRD))
+    assert set(answer.values()) == {ErrorCode.NONE}
+    await asyncio.sleep(5)
+    assert {node.replicas.partition(name).log.log_dir.path for name in names} == {THIRD}
 
 
-def test_new_logs_are_told_of_and_made_where_an_admin_wants_them() -> None:
-    async def story(node: BrokerNode) -> None:
-        wanted = TopicPartition("new", 0)
-        assert alter(node, THIRD, wanted) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        await create(node.controller, "new")
-        log = node.replicas.partition(wanted).log
-        assert log.log_dir.path == THIRD
-        await asyncio.sleep(1)
-        partition = node.controller.image.partition("new", 0)
-        assert partition is not None
-        assert partition.directories == (log.log_dir.directory_id,)
-
-    told(story)
+async def test_new_logs_are_reported_and_made_where_an_admin_wants_them(node: BrokerNode) -> None:
+    wanted = TopicPartition("new", 0)
+    assert alter(node, THIRD, wanted) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await create(node.controller, "new")
+    log = node.replicas.partition(wanted).log
+    assert log.log_dir.path == THIRD
+    await asyncio.sleep(1)
+    partition = node.controller.image.partition("new", 0)
+    assert partition is not None
+    assert partition.directories == (log.log_dir.directory_id,)
 
 
-def test_what_cannot_be_done_is_refused_as_kafka_refuses_it() -> None:
-    async def story(node: BrokerNode) -> None:
-        assert alter(node, "/else") is ErrorCode.LOG_DIR_NOT_FOUND
-        gone = TopicPartition("gone", 0)
-        assert alter(node, FIRST, gone) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        long = TopicPartition("x" * 249, 0)
-        assert alter(node, FIRST, long) is ErrorCode.INVALID_TOPIC_EXCEPTION
-        directory(node, THIRD).fail(OSError(errno.EIO, "broken"))
-        assert alter(node, THIRD) is ErrorCode.KAFKA_STORAGE_ERROR
-        # Any directory that is offline may hold a future log already.
-        assert alter(node, SECOND) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert alter(node, FIRST) is ErrorCode.NONE
-        assert home(node) == FIRST
-
-    told(story)
-
-
-# -- Disks that fail --------------------------------------------------------------------------
+async def test_what_cannot_be_done_is_refused_as_kafka_refuses_it(node: BrokerNode) -> None:
+    assert alter(node, "/else") is ErrorCode.LOG_DIR_NOT_FOUND
+    gone = TopicPartition("gone", 0)
+    assert alter(node, FIRST, gone) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    long = TopicPartition("x" * 249, 0)
+    assert alter(node, FIRST, long) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    directory(node, THIRD).fail(OSError(errno.EIO, "broken"))
+    assert alter(node, THIRD) is ErrorCode.KAFKA_STORAGE_ERROR
+    # Any directory that is offline may hold a future log already.
+    assert alter(node, SECOND) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert alter(node, FIRST) is ErrorCode.NONE
+    assert home(node) == FIRST
 
 
 def test_the_replica_stays_when_the_other_disk_fails() -> None:
@@ -379,7 +363,7 @@ def test_the_replica_stays_when_the_other_disk_fails() -> None:
         assert home(node) == assigned(node) == FIRST
         assert node.append("t", b"more").error is ErrorCode.NONE
 
-    told(story, disk=disk)
+    run_stories(story, disk=disk)
 
 
 @pytest.mark.parametrize("path", ["-future", "t-0"])
@@ -400,7 +384,7 @@ def test_a_disk_that_fails_in_the_last_step_leaves_one_log(path: str) -> None:
         await asyncio.sleep(5)
         assert values(node) == ([b"0", b"1", b"2"] if path == "-future" else [b"0", b"1"])
 
-    told(story, next_life, disk=disk)
+    run_stories(story, next_life, disk=disk)
 
 
 OF_OPENING = (Kind.OPEN, Kind.CREATE, Kind.SYNC_DIRECTORY)
@@ -464,7 +448,7 @@ def move_with(fault: Fault, disk: SimulatedDisk) -> bool:
         assert node.append("t", b"again").error is ErrorCode.NONE
 
     was_struck, times = list[bool](), fault.times
-    told(story, next_life, disk=disk)
+    run_stories(story, next_life, disk=disk)
     return was_struck[0]
 
 
@@ -489,7 +473,7 @@ def test_a_directory_that_fails_leads_nothing_any_more() -> None:
         assert (image(node).leader, home(node)) == (NODE_ID, SECOND)
         assert values(node) == [b"0", b"1"]
 
-    told(story, next_life)
+    run_stories(story, next_life)
 
 
 def test_nothing_is_made_anew_that_may_be_in_a_directory_that_is_offline() -> None:
@@ -504,12 +488,9 @@ def test_nothing_is_made_anew_that_may_be_in_a_directory_that_is_offline() -> No
         assert node.append("t", b"more").error is ErrorCode.KAFKA_STORAGE_ERROR
         assert node.log_manager.get_log(T0) is None
 
-    told(story, disk=disk)
+    run_stories(story, disk=disk)
     disk.faults.append(Fault(Kind.REMOVE, errno.EIO, f"{SECOND}/.kafka_cleanshutdown"))
-    told(next_life, disk=disk)
-
-
-# -- The cleaner ------------------------------------------------------------------------------
+    run_stories(next_life, disk=disk)
 
 
 def write_key(node: BrokerNode, log: UnifiedLog, times: int) -> None:
@@ -559,7 +540,7 @@ def test_what_is_known_of_a_cleaning_moves_with_the_log() -> None:
         assert await compaction.clean_dirtiest()
         assert b"c 0 5" in cleaned(target)
 
-    told(story, disk=disk)
+    run_stories(story, disk=disk)
 
 
 def test_a_directory_has_no_id_before_it_is_opened() -> None:
@@ -591,7 +572,7 @@ def test_a_move_that_a_bug_keeps_from_resuming_resumes_later(
         await asyncio.sleep(60)
         assert home(node) == SECOND
 
-    told(before, after)
+    run_stories(before, after)
     assert len(failures) == 1
 
 
@@ -615,5 +596,5 @@ def test_a_future_log_that_misses_a_configuration_gets_it_later(
         assert log.config.retention_ms == 1_234_567
         assert future.config.retention_ms == 1_234_567
 
-    told(story)
+    run_stories(story)
     assert len(failures) == 1

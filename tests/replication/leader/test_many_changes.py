@@ -14,7 +14,7 @@ from tierlog.replication.metadata.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tierlog.tests.replication.three_replicas import LEADER, SECOND, Leader, with_leader
+from tierlog.tests.replication.three_replicas import LEADER, SECOND, Leader
 
 MANY = CHANGED_AT_ONCE + 3 * CHANGED_PER_TURN
 MANY_ID = Uuid(b"m" * 16)
@@ -62,43 +62,34 @@ def elect(leader: Leader, *numbers: int) -> None:
     )
 
 
-def test_the_change_of_very_many_partitions_leaves_the_loop_to_others() -> None:
-    async def story(leader: Leader) -> None:
-        await follow_many(leader)
-        elect(leader, *range(MANY))
-        counts = [led(leader, 1)]
-        assert counts == [CHANGED_AT_ONCE]
-        for _ in range(20):
-            await asyncio.sleep(0)
-            counts.append(led(leader, 1))
-            assert counts[-1] - counts[-2] <= CHANGED_PER_TURN
-        assert counts[-1] == MANY
-
-    with_leader(story)
+async def test_the_change_of_very_many_partitions_leaves_the_loop_to_others(leader: Leader) -> None:
+    await follow_many(leader)
+    elect(leader, *range(MANY))
+    counts = [led(leader, 1)]
+    assert counts == [CHANGED_AT_ONCE]
+    for _ in range(20):
+        await asyncio.sleep(0)
+        counts.append(led(leader, 1))
+        assert counts[-1] - counts[-2] <= CHANGED_PER_TURN
+    assert counts[-1] == MANY
 
 
-def test_what_waits_gets_the_newest_change() -> None:
-    async def story(leader: Leader) -> None:
-        await follow_many(leader)
-        elect(leader, *range(MANY))
-        last = MANY - 1
-        elect(leader, last)
-        assert leader.replicas.partition(TopicPartition("many", last)).leader_epoch == 2
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert (led(leader, 1), led(leader, 2)) == (MANY - 1, 1)
-
-    with_leader(story)
+async def test_what_waits_gets_the_newest_change(leader: Leader) -> None:
+    await follow_many(leader)
+    elect(leader, *range(MANY))
+    last = MANY - 1
+    elect(leader, last)
+    assert leader.replicas.partition(TopicPartition("many", last)).leader_epoch == 2
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (led(leader, 1), led(leader, 2)) == (MANY - 1, 1)
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_gone_at_once() -> None:
-    async def story(leader: Leader) -> None:
-        await follow_many(leader)
-        elect(leader, *range(MANY))
-        leader.publish(RemoveTopicRecord(topic_id=MANY_ID))
-        assert len(leader.replicas.partitions) == 1
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(leader.replicas.partitions) == 1
-
-    with_leader(story)
+async def test_a_topic_that_is_deleted_meanwhile_is_gone_at_once(leader: Leader) -> None:
+    await follow_many(leader)
+    elect(leader, *range(MANY))
+    leader.publish(RemoveTopicRecord(topic_id=MANY_ID))
+    assert len(leader.replicas.partitions) == 1
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(leader.replicas.partitions) == 1

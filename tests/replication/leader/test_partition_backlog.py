@@ -8,7 +8,7 @@ from tierlog.replication.leader.partition_backlog import PartitionBacklog
 COUNT = 20
 
 
-def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None:
+async def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None:
     made: list[TopicPartition] = []
     failures: list[object] = []
 
@@ -17,28 +17,22 @@ def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None
             raise RuntimeError("a log that nobody expected")
         made.append(name)
 
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
-        backlog = PartitionBacklog(make, lambda names: None, lambda names: None)
-        for number in range(COUNT):
-            backlog.make_later(TopicPartition("orders", number))
-        for _ in range(2 * COUNT):
-            await asyncio.sleep(0)
-        assert len(backlog) == 0
-
-    asyncio.run(story())
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+    backlog = PartitionBacklog(make, lambda names: None, lambda names: None)
+    for number in range(COUNT):
+        backlog.make_later(TopicPartition("orders", number))
+    for _ in range(2 * COUNT):
+        await asyncio.sleep(0)
+    assert len(backlog) == 0
     assert len(failures) == 1
     assert [name.partition for name in made] == [0, *range(2, COUNT)]
 
 
-def test_nothing_is_queued_after_the_stop() -> None:
-    async def story() -> None:
-        backlog = PartitionBacklog(lambda name: None, lambda names: None, lambda names: None)
-        backlog.stop()
-        backlog.make_later(TopicPartition("orders", 0))
-        backlog.make_again(TopicPartition("orders", 1))
-        backlog.change_later(TopicPartition("orders", 2))
-        assert len(backlog) == 0
-
-    asyncio.run(story())
+async def test_nothing_is_queued_after_the_stop() -> None:
+    backlog = PartitionBacklog(lambda name: None, lambda names: None, lambda names: None)
+    backlog.stop()
+    backlog.make_later(TopicPartition("orders", 0))
+    backlog.make_again(TopicPartition("orders", 1))
+    backlog.change_later(TopicPartition("orders", 2))
+    assert len(backlog) == 0

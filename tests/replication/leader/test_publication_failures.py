@@ -24,7 +24,7 @@ from tierlog.tests.replication.node import DATA, create, creation, delete
 from tierlog.tests.replication.slow_tier import SlowTier
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tiering.remote_log_manager import LeaderPartition
 
 RETRIED_S = 2.0
@@ -154,22 +154,21 @@ def test_a_failing_listener_does_not_keep_a_deleted_topic_on_the_disk(
     assert len(errors(caplog)) == 1
 
 
-def test_a_tier_that_fails_hears_again_of_what_is_led(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        tier = BrokenTier()
-        async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
-            configs = {"remote.storage.enable": "true"}
-            await node.controller.create_topics(creation("t", partitions=3, configs=configs))
-            assert hosted(node) == ["t-0", "t-1", "t-2"]
-            assert tier.leaders == []
-            await asyncio.sleep(RETRIED_S)
-            assert {each.topic_id_partition.partition for each in tier.leaders} == {0, 1, 2}
-            await delete(node.controller, "t")
-            assert hosted(node) == []
-            await create(node.controller, "after")
-            assert hosted(node) == ["after-0"]
-
-    simulate(story)
+async def test_a_tier_that_fails_hears_again_of_what_is_led(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    tier = BrokenTier()
+    async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
+        configs = {"remote.storage.enable": "true"}
+        await node.controller.create_topics(creation("t", partitions=3, configs=configs))
+        assert hosted(node) == ["t-0", "t-1", "t-2"]
+        assert tier.leaders == []
+        await asyncio.sleep(RETRIED_S)
+        assert {each.topic_id_partition.partition for each in tier.leaders} == {0, 1, 2}
+        await delete(node.controller, "t")
+        assert hosted(node) == []
+        await create(node.controller, "after")
+        assert hosted(node) == ["after-0"]
     assert [error.split(" failed")[0] for error in errors(caplog)] == [
         "Publication of metadata of leaderships to BrokenTier",
         "Publication of metadata of t to BrokenTier",
@@ -223,21 +222,18 @@ def test_a_listener_that_misses_a_resignation_gets_it_later(
     assert len(errors(caplog)) == 1
 
 
-def test_a_tier_that_fails_to_stop_a_partition_is_asked_again(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_tier_that_fails_to_stop_a_partition_is_asked_again(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        tier = BrokenTier()
-        tier.bugs = {"stop"}
-        async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
-            configs = {"remote.storage.enable": "true"}
-            await node.controller.create_topics(creation("t", configs=configs))
-            await write_config(node, "remote.storage.enable", "false")
-            assert tier.stopped == []
-            await asyncio.sleep(RETRIED_S)
-            assert [partition.topic for partition, _ in tier.stopped] == ["t"]
-
-    simulate(story)
+    tier = BrokenTier()
+    tier.bugs = {"stop"}
+    async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
+        configs = {"remote.storage.enable": "true"}
+        await node.controller.create_topics(creation("t", configs=configs))
+        await write_config(node, "remote.storage.enable", "false")
+        assert tier.stopped == []
+        await asyncio.sleep(RETRIED_S)
+        assert [partition.topic for partition, _ in tier.stopped] == ["t"]
     assert len(errors(caplog)) == 1
 
 
@@ -301,8 +297,8 @@ def test_a_partition_that_fails_while_the_broker_stops_waits_for_the_next_start(
 
 
 @pytest.mark.parametrize("leaves_alone", [False, True])
-def test_a_log_whose_partition_was_never_hosted_is_deleted_with_it(
-    monkeypatch: pytest.MonkeyPatch, leaves_alone: bool
+async def test_a_log_whose_partition_was_never_hosted_is_deleted_with_it(
+    node: BrokerNode, monkeypatch: pytest.MonkeyPatch, leaves_alone: bool
 ) -> None:
     update = UnifiedLog.update_config
 
@@ -312,21 +308,17 @@ def test_a_log_whose_partition_was_never_hosted_is_deleted_with_it(
         update(self, config)
 
     monkeypatch.setattr(UnifiedLog, "update_config", fail)
-
-    async def story(node: BrokerNode) -> None:
-        await create(node.controller, "t", partitions=2)
-        assert hosted(node) == ["t-0"]
-        assert len(node.log_manager.all_logs()) == 2
-        if leaves_alone:
-            topic_id = node.controller.image.topics_by_name["t"].topic_id
-            record = PartitionChangeRecord(partition_id=1, topic_id=topic_id, replicas=[7])
-            await node.controller.decide(lambda _: Decision([record], None))
-        else:
-            await delete(node.controller, "t")
-        kept = [str(log.topic_partition) for log in node.log_manager.all_logs()]
-        assert kept == (["t-0"] if leaves_alone else [])
-
-    with_broker(story)
+    await create(node.controller, "t", partitions=2)
+    assert hosted(node) == ["t-0"]
+    assert len(node.log_manager.all_logs()) == 2
+    if leaves_alone:
+        topic_id = node.controller.image.topics_by_name["t"].topic_id
+        record = PartitionChangeRecord(partition_id=1, topic_id=topic_id, replicas=[7])
+        await node.controller.decide(lambda _: Decision([record], None))
+    else:
+        await delete(node.controller, "t")
+    kept = [str(log.topic_partition) for log in node.log_manager.all_logs()]
+    assert kept == (["t-0"] if leaves_alone else [])
 
 
 async def has_both(node: BrokerNode) -> None:

@@ -164,19 +164,19 @@ def test_what_fails_at_random_agrees_with_the_newest_image_in_the_end(
 ) -> None:
     bugs = Bugs(Random(seed))
     update = UnifiedLog.update_config
-    tell_directory = ReplicaMovement.tell_directory
+    report_directory = ReplicaMovement.report_directory
 
     def update_or_fail(self: UnifiedLog, config: LogConfig) -> None:
         if self.topic_partition.topic in TOPICS:
             bugs.strike()
         update(self, config)
 
-    def tell_or_fail(self: ReplicaMovement, partition: Partition) -> None:
+    def report_or_fail(self: ReplicaMovement, partition: Partition) -> None:
         bugs.strike()
-        tell_directory(self, partition)
+        report_directory(self, partition)
 
     monkeypatch.setattr(UnifiedLog, "update_config", update_or_fail)
-    monkeypatch.setattr(ReplicaMovement, "tell_directory", tell_or_fail)
+    monkeypatch.setattr(ReplicaMovement, "report_directory", report_or_fail)
 
     async def story(loop: SimulatedLoop) -> None:
         tier, disk = Tier(bugs), SimulatedDisk()

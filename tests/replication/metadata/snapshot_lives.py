@@ -1,12 +1,16 @@
 """Shared by tests: lives of a controller that takes snapshots, on one simulated disk."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+import pytest
 
 from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.control.controller import Controller
 from tierlog.replication.control.controller_config import ControllerConfig
+from tierlog.replication.control.controller_loop import ControllerTools
 from tierlog.replication.metadata.metadata_log import METADATA_PARTITION, open_metadata_log
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.snapshot_generator import SnapshotGenerator
@@ -50,34 +54,47 @@ class Life:
         return [int(name[:20]) for name in names if name.endswith(suffix)]
 
 
+@asynccontextmanager
+async def life_on(
+    loop: SimulatedLoop, disk: SimulatedDisk, config: MetadataLogConfig
+) -> AsyncGenerator[Life]:
+    """One life from the start to a clean stop."""
+    files = SimulatedFiles(disk)
+    if not files.is_directory(DATA):
+        files.mkdirs(DATA)
+        files.sync_dir("/")
+    environment = SimulatedEnvironment(loop, str(disk.operations))
+    now_ms = environment.wall_clock_ms()
+    log = open_metadata_log(LogDir(files, DATA), NODE_ID, now_ms, config=config)
+    supervisor = Supervisor(environment.random)
+    controller = Controller(
+        ControllerConfig(NODE_ID),
+        CLUSTER_ID,
+        environment,
+        log,
+        ControllerTools(LoopExecutor(), supervisor, pytest.fail),
+    )
+    generator = SnapshotGenerator(config, log, environment, LoopExecutor(), supervisor)
+    controller.start(registration())
+    controller.subscribe(generator.publish)
+    generator.start()
+    try:
+        yield Life(loop, files, controller, generator, supervisor)
+    finally:
+        await generator.stop()
+        await controller.stop()
+
+
 def live(
     disk: SimulatedDisk,
     story: Callable[[Life], Coroutine[None, None, None]],
     config: MetadataLogConfig,
 ) -> None:
-    """One life from the start to a clean stop."""
+    """Run a story that takes one life."""
 
     async def life(loop: SimulatedLoop) -> None:
-        files = SimulatedFiles(disk)
-        if not files.is_directory(DATA):
-            files.mkdirs(DATA)
-            files.sync_dir("/")
-        environment = SimulatedEnvironment(loop, str(disk.operations))
-        now_ms = environment.wall_clock_ms()
-        log = open_metadata_log(LogDir(files, DATA), NODE_ID, now_ms, config=config)
-        supervisor = Supervisor(environment.random)
-        controller = Controller(
-            ControllerConfig(NODE_ID), CLUSTER_ID, environment, log, LoopExecutor(), supervisor
-        )
-        generator = SnapshotGenerator(config, log, environment, LoopExecutor(), supervisor)
-        controller.start(registration())
-        controller.subscribe(generator.publish)
-        generator.start()
-        try:
-            await story(Life(loop, files, controller, generator, supervisor))
-        finally:
-            await generator.stop()
-            await controller.stop()
+        async with life_on(loop, disk, config) as begun:
+            await story(begun)
 
     simulate(life)
 

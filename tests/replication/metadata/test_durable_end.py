@@ -123,9 +123,6 @@ def test_without_a_whole_note_a_damaged_log_is_cut(note: bytes | None) -> None:
     assert topics_after_start(files) == set("ab")
 
 
-# -- Somebody else has led the log since --------------------------------------------------------
-
-
 def put(view: memoryview, base_offset: int, epoch: int) -> bytes:
     """A batch at other offsets, of another epoch; neither is under its checksum."""
     content = bytearray(view)
@@ -156,8 +153,8 @@ def test_a_log_that_another_has_cut_and_led_since_is_taken_as_it_is(
     files = killed()
     led_by_kafka(files)
     assert topics_after_start(files) == set("ab")
-    (told,) = (each for each in caplog.messages if "has since led it in epoch 7" in each)
-    assert told.startswith(f"The metadata log in {FOLDER} ends at offset ")
+    (message,) = (each for each in caplog.messages if "has since led it in epoch 7" in each)
+    assert message.startswith(f"The metadata log in {FOLDER} ends at offset ")
 
 
 def test_a_log_that_another_has_led_without_cutting_it_is_still_protected() -> None:

@@ -90,7 +90,7 @@ def test_listeners_hear_of_a_topic_that_went_one_that_came_and_one_that_changed(
     assert delta.changed_topics[again].was_created
 
 
-def test_a_configuration_and_a_broker_that_went_are_told_as_gone() -> None:
+def test_a_configuration_and_a_broker_that_went_are_reported_as_gone() -> None:
     registered = RegisterBrokerRecord(broker_id=1)
     base = folded(
         [registered, ConfigRecord(resource_type=4, resource_name="1", name="x", value="1")]

@@ -2,13 +2,15 @@
 
 from tierlog.replication.metadata.cluster_image import ClusterDelta
 from tierlog.replication.metadata.metadata_records import PartitionChangeRecord
-from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import delete
-from tierlog.tests.replication.slow_tier import SlowTier, with_tier
+from tierlog.tests.replication.slow_tier import SlowTier, tiered_node
+from tierlog.tests.simulation.loop import SimulatedLoop
 
 
-def test_a_replica_that_leaves_this_broker_leaves_the_tier_to_those_that_stay() -> None:
-    async def story(node: BrokerNode, tier: SlowTier) -> None:
+async def test_a_replica_that_leaves_this_broker_leaves_the_tier_to_those_that_stay(
+    loop: SimulatedLoop, tier: SlowTier
+) -> None:
+    async with tiered_node(loop, tier, partitions=1) as node:
         image = node.controller.image
         delta = ClusterDelta(image)
         topic_id = image.topics_by_name["t"].topic_id
@@ -19,12 +21,10 @@ def test_a_replica_that_leaves_this_broker_leaves_the_tier_to_those_that_stay() 
         node.replicas.publish(delta.apply(image.offset + 1, 1), delta)
         assert [deleted for _, deleted in tier.stopped] == [False]
 
-    with_tier(story, partitions=1)
 
-
-def test_a_deleted_topic_takes_its_remote_data_along() -> None:
-    async def story(node: BrokerNode, tier: SlowTier) -> None:
+async def test_a_deleted_topic_takes_its_remote_data_along(
+    loop: SimulatedLoop, tier: SlowTier
+) -> None:
+    async with tiered_node(loop, tier, partitions=1) as node:
         await delete(node.controller, "t")
         assert [deleted for _, deleted in tier.stopped] == [True]
-
-    with_tier(story, partitions=1)

@@ -59,7 +59,7 @@ class OneVoter:
     def on_snapshot_loaded(self) -> None:
         raise AssertionError("there is no leader to load one from")
 
-    def on_quorum_failure(self, sentence: str) -> None:
+    def on_quorum_failure(self, message: str) -> None:
         self.heard.append(FAILED)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -79,96 +79,80 @@ async def one_voter(directory: Path) -> AsyncGenerator[OneVoter, None]:
         voter.executor.shutdown()
 
 
-def test_it_claims_the_lead_when_the_start_of_its_epoch_is_committed(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with one_voter(tmp_path) as voter:
-            changes: list[int] = []
-            member = voter.member
-            member.on_leader_change(lambda: changes.append(member.leader_id))
-            assert (member.leader_id, member.leader_address) == (-1, None)
-            voter.executor.hold()
-            await member.start(voter)
-            assert await asyncio.to_thread(voter.executor.began.wait, 30)
-            assert member.quorum.is_leader
-            assert changes == [1]
-            assert member.leader_address == voters_at({1: 9093}).address(1, LISTENER)
-            assert voter.heard == [], "the start of the epoch is not committed yet"
-            voter.executor.may_end.set()
-            await voter.until(lambda: voter.heard != [])
-            assert voter.heard == [ELECTED % (1, 0)]
-
-    asyncio.run(story())
+async def test_it_claims_the_lead_when_the_start_of_its_epoch_is_committed(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        changes: list[int] = []
+        member = voter.member
+        member.on_leader_change(lambda: changes.append(member.leader_id))
+        assert (member.leader_id, member.leader_address) == (-1, None)
+        voter.executor.hold()
+        await member.start(voter)
+        assert await asyncio.to_thread(voter.executor.began.wait, 30)
+        assert member.quorum.is_leader
+        assert changes == [1]
+        assert member.leader_address == voters_at({1: 9093}).address(1, LISTENER)
+        assert voter.heard == [], "the start of the epoch is not committed yet"
+        voter.executor.may_end.set()
+        await voter.until(lambda: voter.heard != [])
+        assert voter.heard == [ELECTED % (1, 0)]
 
 
-def test_a_claim_does_not_outlive_a_newer_leader(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with one_voter(tmp_path) as voter:
-            voter.executor.hold()
-            await voter.member.start(voter)
-            assert await asyncio.to_thread(voter.executor.began.wait, 30)
-            voter.member.on_leader(2, 7, -1)
-            voter.executor.may_end.set()
-            await voter.until(lambda: voter.high_watermark > 0)
-            assert voter.heard == []
-
-    asyncio.run(story())
+async def test_a_claim_does_not_outlive_a_newer_leader(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        voter.executor.hold()
+        await voter.member.start(voter)
+        assert await asyncio.to_thread(voter.executor.began.wait, 30)
+        voter.member.on_leader(2, 7, -1)
+        voter.executor.may_end.set()
+        await voter.until(lambda: voter.high_watermark > 0)
+        assert voter.heard == []
 
 
-def test_it_resigns_at_once_and_once_and_leads_again_in_a_later_epoch(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with one_voter(tmp_path) as voter:
-            member = voter.member
-            await member.start(voter)
-            await voter.until(lambda: voter.heard != [])
-            epoch = member.quorum.epoch
-            offset = member.append([TopicRecord(name="appended")], epoch)
-            await member.resign()
-            assert voter.heard == [ELECTED % (epoch, 0), DEPOSED]
-            await member.resign()
-            await voter.until(lambda: len(voter.heard) > 2)
-            assert voter.heard[:2] == [ELECTED % (epoch, 0), DEPOSED]
-            later = member.quorum.epoch
-            assert later > epoch
-            assert voter.heard[2:] == [ELECTED % (later, offset + 1)]
-            with pytest.raises(KafkaError) as refused:
-                member.append([TopicRecord(name="too late")], epoch)
-            assert refused.value.code is ErrorCode.NOT_CONTROLLER
-            assert voter.log.end_offset == offset + 2
-
-    asyncio.run(story())
+async def test_it_resigns_at_once_and_once_and_leads_again_in_a_later_epoch(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        member = voter.member
+        await member.start(voter)
+        await voter.until(lambda: voter.heard != [])
+        epoch = member.quorum.epoch
+        offset = member.append([TopicRecord(name="appended")], epoch)
+        await member.resign()
+        assert voter.heard == [ELECTED % (epoch, 0), DEPOSED]
+        await member.resign()
+        await voter.until(lambda: len(voter.heard) > 2)
+        assert voter.heard[:2] == [ELECTED % (epoch, 0), DEPOSED]
+        later = member.quorum.epoch
+        assert later > epoch
+        assert voter.heard[2:] == [ELECTED % (later, offset + 1)]
+        with pytest.raises(KafkaError) as refused:
+            member.append([TopicRecord(name="too late")], epoch)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        assert voter.log.end_offset == offset + 2
 
 
-def test_an_append_that_the_disk_refuses_costs_the_lead(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with one_voter(tmp_path) as voter:
-            await voter.member.start(voter)
-            await voter.until(lambda: voter.heard != [])
-            voter.log_dir.fail(OSError(errno.EIO, "Input/output error"))
-            with pytest.raises(KafkaError) as refused:
-                voter.member.append([TopicRecord(name="lost")], voter.member.quorum.epoch)
-            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-            await voter.until(lambda: DEPOSED in voter.heard)
-            assert not voter.member.quorum.is_leader
-
-    asyncio.run(story())
+async def test_an_append_that_the_disk_refuses_costs_the_lead(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        await voter.member.start(voter)
+        await voter.until(lambda: voter.heard != [])
+        voter.log_dir.fail(OSError(errno.EIO, "Input/output error"))
+        with pytest.raises(KafkaError) as refused:
+            voter.member.append([TopicRecord(name="lost")], voter.member.quorum.epoch)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        await voter.until(lambda: DEPOSED in voter.heard)
+        assert not voter.member.quorum.is_leader
 
 
 @pytest.mark.parametrize("code", [ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.KAFKA_STORAGE_ERROR])
-def test_a_controller_that_cannot_begin_gives_up_the_lead(tmp_path: Path, code: ErrorCode) -> None:
-    async def story() -> None:
-        async with one_voter(tmp_path) as voter:
-            voter.refuses = KafkaError(code, "No.")
-            await voter.member.start(voter)
-            await voter.until(lambda: voter.member.quorum.epoch > 1)
-            failed = [FAILED] if code is ErrorCode.KAFKA_STORAGE_ERROR else []
-            assert voter.heard[: 1 + len(failed)] == [DEPOSED, *failed]
+async def test_a_controller_that_cannot_begin_gives_up_the_lead(
+    tmp_path: Path, code: ErrorCode
+) -> None:
+    async with one_voter(tmp_path) as voter:
+        voter.refuses = KafkaError(code, "No.")
+        await voter.member.start(voter)
+        await voter.until(lambda: voter.member.quorum.epoch > 1)
+        failed = [FAILED] if code is ErrorCode.KAFKA_STORAGE_ERROR else []
+        assert voter.heard[: 1 + len(failed)] == [DEPOSED, *failed]
 
-    asyncio.run(story())
 
-
-def test_a_member_that_was_not_started_stops(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with one_voter(tmp_path) as voter:
-            assert not voter.member.quorum.is_leader
-
-    asyncio.run(story())
+async def test_a_member_that_was_not_started_stops(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        assert not voter.member.quorum.is_leader

@@ -10,8 +10,9 @@ from tierlog.replication.metadata.snapshot_format import SnapshotId
 from tierlog.replication.metadata.snapshot_generator import GENERATION
 from tierlog.tests.replication.node import create, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
+from tierlog.tests.simulation.loop import SimulatedLoop
 
-from .snapshot_lives import DIRECTORY, NEVER, OFTEN, Life, live, many_topics
+from .snapshot_lives import DIRECTORY, NEVER, OFTEN, Life, life_on, live, many_topics
 
 
 def lasting(image: ClusterImage) -> object:
@@ -20,17 +21,17 @@ def lasting(image: ClusterImage) -> object:
     return topics, image.features, image.deleted_topics
 
 
-def test_no_snapshot_is_taken_before_one_is_due() -> None:
-    async def story(life: Life) -> None:
+async def test_no_snapshot_is_taken_before_one_is_due(loop: SimulatedLoop) -> None:
+    async with life_on(loop, SimulatedDisk(), NEVER) as life:
         await many_topics(life, 30)
         await asyncio.sleep(3_600)
         assert not life.offsets_of(".checkpoint")
 
-    live(SimulatedDisk(), story, NEVER)
 
-
-def test_so_many_bytes_of_records_bring_a_snapshot_of_a_committed_image() -> None:
-    async def story(life: Life) -> None:
+async def test_so_many_bytes_of_records_bring_a_snapshot_of_a_committed_image(
+    loop: SimulatedLoop,
+) -> None:
+    async with life_on(loop, SimulatedDisk(), OFTEN) as life:
         await many_topics(life, 100)
         snapshots = life.controller.metadata_log.snapshots
         assert len(snapshots.ids) > 2
@@ -39,13 +40,10 @@ def test_so_many_bytes_of_records_bring_a_snapshot_of_a_committed_image() -> Non
         assert life.generator.latest_age_ms < 3_000
         assert all(each.offset <= life.controller.image.offset + 1 for each in snapshots.ids)
 
-    live(SimulatedDisk(), story, OFTEN)
 
-
-def test_time_brings_a_snapshot_if_something_was_written() -> None:
+async def test_time_brings_a_snapshot_if_something_was_written(loop: SimulatedLoop) -> None:
     hourly = NEVER._replace(max_snapshot_interval_ms=3_600_000)
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, SimulatedDisk(), hourly) as life:
         await create(life.controller, "t")
         await asyncio.sleep(3_000)
         assert not life.offsets_of(".checkpoint")
@@ -56,8 +54,6 @@ def test_time_brings_a_snapshot_if_something_was_written() -> None:
         await create(life.controller, "u")
         await asyncio.sleep(61)
         assert len(life.offsets_of(".checkpoint")) == 2
-
-    live(SimulatedDisk(), story, hourly)
 
 
 def test_a_start_goes_on_from_the_snapshot() -> None:
@@ -80,10 +76,11 @@ def test_a_start_goes_on_from_the_snapshot() -> None:
     assert len(images[1].deleted_topic_ids) == 1
 
 
-def test_retention_by_size_leaves_the_newest_snapshot_and_the_log_after_it() -> None:
+async def test_retention_by_size_leaves_the_newest_snapshot_and_the_log_after_it(
+    loop: SimulatedLoop,
+) -> None:
     small = OFTEN._replace(retention_bytes=6_000)
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, SimulatedDisk(), small) as life:
         await many_topics(life, 200)
         await asyncio.sleep(61)
         snapshots = life.controller.metadata_log.snapshots
@@ -95,13 +92,10 @@ def test_retention_by_size_leaves_the_newest_snapshot_and_the_log_after_it() -> 
         assert not life.offsets_of(".deleted")
         assert len(life.offsets_of(".checkpoint")) == len(snapshots.ids)
 
-    live(SimulatedDisk(), story, small)
 
-
-def test_retention_by_time_goes_by_the_last_record_in_a_snapshot() -> None:
+async def test_retention_by_time_goes_by_the_last_record_in_a_snapshot(loop: SimulatedLoop) -> None:
     timed = OFTEN._replace(retention_ms=100_000)
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, SimulatedDisk(), timed) as life:
         await many_topics(life, 100)
         snapshots = life.controller.metadata_log.snapshots
         count = len(snapshots.ids)
@@ -112,18 +106,13 @@ def test_retention_by_time_goes_by_the_last_record_in_a_snapshot() -> None:
         assert len(snapshots.ids) == 1
         assert life.controller.metadata_log.snapshots.earliest == snapshots.latest
 
-    live(SimulatedDisk(), story, timed)
 
-
-def test_a_single_snapshot_is_never_deleted() -> None:
+async def test_a_single_snapshot_is_never_deleted(loop: SimulatedLoop) -> None:
     tiny = NEVER._replace(max_snapshot_interval_ms=1_000, retention_bytes=0, retention_ms=0)
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, SimulatedDisk(), tiny) as life:
         await create(life.controller, "t")
         await asyncio.sleep(600)
         assert len(life.offsets_of(".checkpoint")) == 1
-
-    live(SimulatedDisk(), story, tiny)
 
 
 def test_the_log_start_does_not_move_to_a_snapshot_that_has_become_unreadable(
@@ -180,10 +169,11 @@ def test_neither_the_disk_nor_the_work_of_a_start_grows_with_the_restarts() -> N
 
 
 @pytest.mark.parametrize("kind", [Kind.CREATE, Kind.WRITE, Kind.FLUSH, Kind.RENAME])
-def test_a_full_disk_costs_a_snapshot_and_nothing_else(kind: Kind) -> None:
+async def test_a_full_disk_costs_a_snapshot_and_nothing_else(
+    loop: SimulatedLoop, kind: Kind
+) -> None:
     disk = SimulatedDisk()
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, disk, OFTEN) as life:
         await many_topics(life, 4)
         disk.faults.append(Fault(kind, errno.ENOSPC, suffix=".part"))
         await many_topics(life, 20, "u")
@@ -194,13 +184,12 @@ def test_a_full_disk_costs_a_snapshot_and_nothing_else(kind: Kind) -> None:
         await asyncio.sleep(10)
         assert life.offsets_of(".checkpoint")
 
-    live(disk, story, OFTEN)
 
-
-def test_a_disk_too_full_for_a_snapshot_still_gets_its_deleted_files_back() -> None:
+async def test_a_disk_too_full_for_a_snapshot_still_gets_its_deleted_files_back(
+    loop: SimulatedLoop,
+) -> None:
     disk = SimulatedDisk()
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, disk, OFTEN._replace(retention_bytes=6000)) as life:
         await many_topics(life, 100)
         assert life.offsets_of(".deleted")
         for _ in range(100):
@@ -209,8 +198,6 @@ def test_a_disk_too_full_for_a_snapshot_still_gets_its_deleted_files_back() -> N
         await asyncio.sleep(200)
         assert life.supervisor.has_failed(GENERATION)
         assert not life.offsets_of(".deleted")
-
-    live(disk, story, OFTEN._replace(retention_bytes=6_000))
 
 
 def test_a_broker_that_is_stopped_soon_after_each_start_still_gets_its_snapshots() -> None:
@@ -231,18 +218,15 @@ def test_a_broker_that_is_stopped_soon_after_each_start_still_gets_its_snapshots
     assert max(replayed[50:]) <= max(replayed[:50])
 
 
-def test_a_stop_does_not_wait_for_a_disk_that_takes_no_snapshot() -> None:
+async def test_a_stop_does_not_wait_for_a_disk_that_takes_no_snapshot(loop: SimulatedLoop) -> None:
     disk = SimulatedDisk()
-
-    async def story(life: Life) -> None:
+    async with life_on(loop, disk, OFTEN) as life:
         disk.faults += [Fault(Kind.CREATE, errno.ENOSPC, suffix=".part") for _ in range(100)]
         await many_topics(life, 40)
         assert life.supervisor.has_failed(GENERATION)
         began = life.loop.time()
         await life.generator.stop()
         assert life.loop.time() - began < 1
-
-    live(disk, story, OFTEN)
 
 
 def test_a_snapshot_that_was_being_written_at_the_stop_is_finished() -> None:

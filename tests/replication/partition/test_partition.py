@@ -3,7 +3,11 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from tierlog.replication.partition.isr import IsrView, effective_min_isr, next_high_watermark
+from tierlog.replication.partition.high_watermark import (
+    IsrView,
+    effective_min_isr,
+    next_high_watermark,
+)
 from tierlog.replication.partition.partition import TRANSITIONS, PartitionEvent, PartitionRole
 from tierlog.replication.partition.replica import Replica
 

@@ -50,7 +50,7 @@ def test_a_cancelled_entry_never_expires_and_leaves_the_others_alone(
         if is_cancelled:
             entry.cancel()
             entry.cancel()
-            assert not entry.is_scheduled
+            assert entry.bucket is None
     loop.advance(4_000)
     for entry, _, is_cancelled in entries:
         assert len(entry.expired_at) == (0 if is_cancelled else 1)
@@ -120,6 +120,6 @@ def test_closing_forgets_everything() -> None:
     wheel.add(entry, 5)
     wheel.close()
     assert not loop.pending
-    assert not entry.is_scheduled
+    assert entry.bucket is None
     loop.advance(100)
     assert entry.expired_at == []

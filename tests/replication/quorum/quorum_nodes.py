@@ -16,12 +16,6 @@ from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class, respo
 from tierlog.clients.protocol.codec import decode, encode, encode_bytes
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import decode_request_header, response_header
-from tierlog.clients.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsResponse,
-    SupportedFeatureKey,
-)
-from tierlog.clients.protocol.messages.quorum_records import KRaftVersionRecord
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
@@ -47,6 +41,7 @@ from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSe
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import FileRegion, OsFiles
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
+from tierlog.tests import wire
 
 LISTENER = "CONTROLLER"
 SERVED: dict[int, Api] = {
@@ -97,7 +92,7 @@ def write_bootstrap(directory: Path, voters: VoterSet) -> None:
     """Format a directory for a quorum whose voters change, as `--initial-controllers` does."""
     log_directory = directory / "__cluster_metadata-0"
     log_directory.mkdir(parents=True)
-    version = KRaftVersionRecord(version=0, kraft_version=1)
+    version = wire.KRaftVersionRecord(version=0, kraft_version=1)
     quorum = [
         QuorumRecord(ControlRecordType.KRAFT_VERSION, encode_bytes(version, 0)),
         QuorumRecord(ControlRecordType.KRAFT_VOTERS, encode_voters(voters)),
@@ -107,7 +102,7 @@ def write_bootstrap(directory: Path, voters: VoterSet) -> None:
 
 
 @dataclass
-class Told:
+class Notifications:
     """What a quorum has told its process."""
 
     leaders: list[tuple[int | None, int]] = field(default_factory=list[tuple[int | None, int]])
@@ -127,8 +122,8 @@ class Told:
     def on_snapshot_loaded(self, snapshot_id: OffsetAndEpoch) -> None:
         self.moved.set()
 
-    def on_failure(self, sentence: str) -> None:
-        self.failures.append(sentence)
+    def on_failure(self, message: str) -> None:
+        self.failures.append(message)
         self.moved.set()
 
 
@@ -150,7 +145,7 @@ class QuorumNode:
             node_id, cluster_id=cluster_id, endpoints={} if own is None else own.endpoints
         )
         self.node_id = node_id
-        self.told = Told()
+        self.notifications = Notifications()
         self.log_config = MetadataLogConfig()
         self._directory = directory
         self._voters = voters
@@ -181,7 +176,7 @@ class QuorumNode:
 
     def assemble(self, core: RaftCore, channel: QuorumChannel) -> Quorum:
         """The node around its core."""
-        return Quorum(core, self.storage, channel, self.told, self.executor)
+        return Quorum(core, self.storage, channel, self.notifications, self.executor)
 
     async def begin(self) -> None:
         """Take part, once the node can be reached."""
@@ -229,11 +224,9 @@ class QuorumNode:
     async def until_committed(self, offset: int, timeout_s: float = 60) -> None:
         """Wait until everything up to and including an offset is known to be committed."""
         async with asyncio.timeout(timeout_s):
-            while self.told.high_watermark <= offset:
-                self.told.moved.clear()
-                await self.told.moved.wait()
-
-    # -- The server ---------------------------------------------------------------------------
+            while self.notifications.high_watermark <= offset:
+                self.notifications.moved.clear()
+                await self.notifications.moved.wait()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -269,14 +262,14 @@ class QuorumNode:
 
     async def _response(self, message: Message, version: int) -> Message:
         if message.api_key == ApiKey.API_VERSIONS:
-            return ApiVersionsResponse(
+            return wire.ApiVersionsResponse(
                 api_keys=[
-                    ApiVersion(
+                    wire.ApiVersion(
                         api_key=key, min_version=api.lowest_version, max_version=api.highest_version
                     )
                     for key, api in ANNOUNCED.items()
                 ],
-                supported_features=[SupportedFeatureKey(name="kraft.version", max_version=1)],
+                supported_features=[wire.SupportedFeatureKey(name="kraft.version", max_version=1)],
             )
         if message.api_key in FOR_THE_ACTIVE_CONTROLLER:
             refused = response_class(message.api_key)()

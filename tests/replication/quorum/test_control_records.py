@@ -16,13 +16,7 @@ from tierlog.replication.quorum.control_records import (
     voters_batch,
 )
 from tierlog.replication.raft.raft_actions import AppendStartOfEpoch
-from tierlog.replication.raft.voter_set import (
-    Address,
-    KRaftVersionRange,
-    Voter,
-    VoterKey,
-    VoterSet,
-)
+from tierlog.replication.raft.voter_set import Address, KRaftVersionRange, Voter, VoterKey, VoterSet
 
 KAFKAS_LOG = Path(__file__).parents[1] / "metadata" / "kafka_metadata_log.hex"
 DIRECTORY = uuid_from_string("AAAAAAAAAAAAAAAAAAABcQ")

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 
 from .quorum_nodes import QuorumNode, voters_at
 
@@ -60,7 +60,7 @@ async def a_trio(directory: Path) -> AsyncGenerator[Trio, None]:
         for node in sorted(trio.alive.values(), key=lambda each: not each.quorum.is_leader):
             await node.stop()
     for node in trio.alive.values():
-        assert not node.told.failures
+        assert not node.notifications.failures
 
 
 async def replicated(trio: Trio, offset: int) -> None:
@@ -71,78 +71,64 @@ async def replicated(trio: Trio, offset: int) -> None:
     assert len(logs) == 1, {node.node_id: node.records_on_disk() for node in trio.alive.values()}
 
 
-def test_three_voters_elect_a_leader_and_hold_the_same_bytes(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_trio(tmp_path) as trio:
-            leader = await trio.leader()
-            offsets = [leader.append(f"topic-{number}") for number in range(20)]
-            await replicated(trio, offsets[-1])
-            assert leader.records_on_disk()[0] == (0, leader.quorum.epoch), (
-                "a LeaderChange is first"
-            )
-
-    asyncio.run(story())
+async def test_three_voters_elect_a_leader_and_hold_the_same_bytes(tmp_path: Path) -> None:
+    async with a_trio(tmp_path) as trio:
+        leader = await trio.leader()
+        offsets = [leader.append(f"topic-{number}") for number in range(20)]
+        await replicated(trio, offsets[-1])
+        assert leader.records_on_disk()[0] == (0, leader.quorum.epoch), "a LeaderChange is first"
 
 
-def test_a_killed_leader_is_replaced_and_catches_up_when_it_returns(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_trio(tmp_path) as trio:
-            first = await trio.leader()
-            acknowledged = first.append("before")
-            await replicated(trio, acknowledged)
-            epoch = first.quorum.epoch
-            await trio.kill(first)
+async def test_a_killed_leader_is_replaced_and_catches_up_when_it_returns(tmp_path: Path) -> None:
+    async with a_trio(tmp_path) as trio:
+        first = await trio.leader()
+        acknowledged = first.append("before")
+        await replicated(trio, acknowledged)
+        epoch = first.quorum.epoch
+        await trio.kill(first)
 
-            second = await trio.leader(not_in_epoch=epoch)
-            assert second.quorum.epoch > epoch
-            after = second.append("after")
-            await second.until_committed(after)
+        second = await trio.leader(not_in_epoch=epoch)
+        assert second.quorum.epoch > epoch
+        after = second.append("after")
+        await second.until_committed(after)
 
-            await trio.start(first.node_id)
-            await replicated(trio, after)
-
-    asyncio.run(story())
+        await trio.start(first.node_id)
+        await replicated(trio, after)
 
 
-def test_a_leader_that_stops_hands_over_without_waiting_for_a_timeout(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_trio(tmp_path) as trio:
-            first = await trio.leader()
-            await replicated(trio, first.append("before"))
-            epoch = first.quorum.epoch
-            del trio.alive[first.node_id]
-            await first.stop()
-            second = await trio.leader(not_in_epoch=epoch)
-            await second.until_committed(second.append("after"))
-
-    asyncio.run(story())
+async def test_a_leader_that_stops_hands_over_without_waiting_for_a_timeout(tmp_path: Path) -> None:
+    async with a_trio(tmp_path) as trio:
+        first = await trio.leader()
+        await replicated(trio, first.append("before"))
+        epoch = first.quorum.epoch
+        del trio.alive[first.node_id]
+        await first.stop()
+        second = await trio.leader(not_in_epoch=epoch)
+        await second.until_committed(second.append("after"))
 
 
-def test_records_of_a_leader_without_a_majority_are_truncated(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with a_trio(tmp_path) as trio:
-            first = await trio.leader()
-            committed = first.append("committed")
-            await replicated(trio, committed)
-            epoch = first.quorum.epoch
-            others = [node for node in trio.alive.values() if node is not first]
-            for node in others:
-                await trio.kill(node)
-            lost = first.append("lost")
-            await asyncio.sleep(0)
-            await trio.kill(first)
-            assert first.told.high_watermark <= lost
+async def test_records_of_a_leader_without_a_majority_are_truncated(tmp_path: Path) -> None:
+    async with a_trio(tmp_path) as trio:
+        first = await trio.leader()
+        committed = first.append("committed")
+        await replicated(trio, committed)
+        epoch = first.quorum.epoch
+        others = [node for node in trio.alive.values() if node is not first]
+        for node in others:
+            await trio.kill(node)
+        lost = first.append("lost")
+        await asyncio.sleep(0)
+        await trio.kill(first)
+        assert first.notifications.high_watermark <= lost
 
-            for node in others:
-                await trio.start(node.node_id)
-            second = await trio.leader(not_in_epoch=epoch)
-            kept = second.append("kept")
-            await second.until_committed(kept)
-            await trio.start(first.node_id)
-            await replicated(trio, kept)
-            assert b"lost" not in trio.alive[first.node_id].bytes_on_disk()
-            for node in trio.alive.values():
-                assert b"committed" in node.bytes_on_disk()
-                assert b"kept" in node.bytes_on_disk()
-
-    asyncio.run(story())
+        for node in others:
+            await trio.start(node.node_id)
+        second = await trio.leader(not_in_epoch=epoch)
+        kept = second.append("kept")
+        await second.until_committed(kept)
+        await trio.start(first.node_id)
+        await replicated(trio, kept)
+        assert b"lost" not in trio.alive[first.node_id].bytes_on_disk()
+        for node in trio.alive.values():
+            assert b"committed" in node.bytes_on_disk()
+            assert b"kept" in node.bytes_on_disk()

@@ -24,32 +24,29 @@ async def fail(channel: QuorumChannel, address: Address) -> None:
         await channel.request(Destination(2, address), REQUEST)
 
 
-def test_a_process_has_ended_since_its_first_connection_was_closed() -> None:
+async def test_a_process_has_ended_since_its_first_connection_was_closed() -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        channel = QuorumChannel(1, SystemEnvironment())
-        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        address = Address(*server.sockets[0].getsockname())
-        assert channel.ended_since(address) is None
-        began = loop.time()
-        await fail(channel, address)
-        first = channel.ended_since(address)
-        assert first is not None
-        assert began <= first <= loop.time()
-        server.close()
-        await server.wait_closed()
-        await fail(channel, address)  # refused
-        assert channel.ended_since(address) == first
-        assert channel.failed_since(address, first)
-        await channel.close()
-
-    asyncio.run(story())
+    loop = asyncio.get_running_loop()
+    channel = QuorumChannel(1, SystemEnvironment())
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    address = Address(*server.sockets[0].getsockname())
+    assert channel.ended_since(address) is None
+    began = loop.time()
+    await fail(channel, address)
+    first = channel.ended_since(address)
+    assert first is not None
+    assert began <= first <= loop.time()
+    server.close()
+    await server.wait_closed()
+    await fail(channel, address)  # refused
+    assert channel.ended_since(address) == first
+    assert channel.failed_since(address, first)
+    await channel.close()
 
 
-def test_a_process_that_is_only_silent_has_not_ended() -> None:
+async def test_a_process_that_is_only_silent_has_not_ended() -> None:
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -57,19 +54,15 @@ def test_a_process_that_is_only_silent_has_not_ended() -> None:
         ends.put_nowait(None)
 
     ends = asyncio.Queue[None]()
-
-    async def story() -> None:
-        channel = QuorumChannel(1, SystemEnvironment(), request_timeout_ms=TIMEOUT_MS)
-        server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-        address = Address(*server.sockets[0].getsockname())
-        for _ in range(2):
-            await fail(channel, address)
-            assert channel.ended_since(address) is None
-            await ends.get()
-        await channel.close()
-        server.close()
-
-    asyncio.run(story())
+    channel = QuorumChannel(1, SystemEnvironment(), request_timeout_ms=TIMEOUT_MS)
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    address = Address(*server.sockets[0].getsockname())
+    for _ in range(2):
+        await fail(channel, address)
+        assert channel.ended_since(address) is None
+        await ends.get()
+    await channel.close()
+    server.close()
 
 
 def test_only_a_node_without_a_listener_refuses() -> None:

@@ -9,11 +9,7 @@ from tierlog.clients.protocol.messages import fetch as fetch_wire, vote as vote_
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.replication.quorum.wire_requests import core_request, wire_request
-from tierlog.replication.quorum.wire_responses import (
-    RESPONSE_CLASSES,
-    core_response,
-    wire_response,
-)
+from tierlog.replication.quorum.wire_responses import RESPONSE_CLASSES, core_response, wire_response
 from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -127,7 +123,7 @@ def test_a_response_arrives_as_it_was_sent(
     assert received == response
 
 
-def test_a_request_for_another_partition_is_told_apart() -> None:
+def test_a_request_for_another_partition_is_distinguished() -> None:
     for change in ("another topic", "another partition", "two topics", "no topic"):
         message = wire_request(VoteRequest("c", 1, DIRECTORY, 2, DIRECTORY, 7, 100, 6))
         assert isinstance(message, vote_wire.VoteRequest)

@@ -188,8 +188,6 @@ class Member:
         assert isinstance(self.state, Follower)
         return self.state
 
-    # -- Events -------------------------------------------------------------------------------
-
     def start(self) -> list[Action]:
         return self.perform(self.core.start(self.now_ms))
 
@@ -236,8 +234,6 @@ class Member:
         if send in self.sent:
             self.sent.remove(send)
         return self.perform(self.core.handle_response(send.request_id, response, self.now_ms))
-
-    # -- The shell ----------------------------------------------------------------------------
 
     def perform(self, actions: Sequence[Action]) -> list[Action]:
         """Perform actions and all that they lead to, which are returned too."""

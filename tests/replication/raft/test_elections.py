@@ -199,9 +199,6 @@ def test_a_higher_epoch_deposes_a_leader_even_without_a_vote() -> None:
     assert member.leaders[-1].leader_id is None
 
 
-# -- Asking for votes -------------------------------------------------------------------------
-
-
 def test_a_prospective_voter_asks_in_its_present_epoch() -> None:
     member = prospective()
     requests = [send.request for send in member.sent if isinstance(send.request, VoteRequest)]

@@ -67,11 +67,12 @@ def answer(member: Member, response: FetchResponse | FetchSnapshotResponse) -> l
 FROM_2 = FetchResponse(leader_id=2, leader_epoch=EPOCH)
 
 
-# -- What is asked ----------------------------------------------------------------------------
+@pytest.fixture
+def member() -> Member:
+    return follower()
 
 
-def test_a_fetch_says_where_the_log_ends_and_what_is_committed() -> None:
-    member = follower()
+def test_a_fetch_says_where_the_log_ends_and_what_is_committed(member: Member) -> None:
     assert pending(member).destination == (2, address_of(2))
     assert pending(member).request == FetchRequest(
         CLUSTER, 1, ZERO_UUID, EPOCH, 3, 2, high_watermark=-1, max_wait_ms=500
@@ -90,16 +91,14 @@ def test_a_node_that_is_named_as_a_leader_it_never_was_says_why_it_ends() -> Non
     assert "another process has the same node.id" in member.fatal
 
 
-def test_one_fetch_is_in_flight_whatever_happens() -> None:
-    member = follower()
+def test_one_fetch_is_in_flight_whatever_happens(member: Member) -> None:
     for now_ms in range(0, 1900, 100):
         member.at(now_ms)
         member.perform(member.core.handle_log_changed(now_ms))
     assert len(member.sent) == 1
 
 
-def test_a_voter_syncs_what_it_appended_before_it_fetches_again() -> None:
-    member = follower()
+def test_a_voter_syncs_what_it_appended_before_it_fetches_again(member: Member) -> None:
     member.holds_flushes = True
     batches = (Batch(3, EPOCH),)
     assert answer(member, FROM_2._replace(records=batches)) == ["AppendFetched", "Flush"]
@@ -152,19 +151,14 @@ def test_bootstrap_servers_are_asked_before_any_voter_is_known() -> None:
     assert pending(member).destination.node_id < 0
 
 
-def test_while_the_leaders_connection_rests_others_are_asked() -> None:
-    member = follower()
+def test_while_the_leaders_connection_rests_others_are_asked(member: Member) -> None:
     send = pending(member)
     member.sent.clear()
     member.perform(member.core.handle_failure(send.request_id, 0))
     assert pending(member).destination.node_id < 0
 
 
-# -- The log ----------------------------------------------------------------------------------
-
-
-def test_records_are_appended_and_what_is_committed_is_announced() -> None:
-    member = follower()
+def test_records_are_appended_and_what_is_committed_is_announced(member: Member) -> None:
     batches = (Batch(3, 4), Batch(4, EPOCH))
     assert answer(member, FROM_2._replace(records=batches, high_watermark=4)) == [
         "AppendFetched",
@@ -177,34 +171,29 @@ def test_records_are_appended_and_what_is_committed_is_announced() -> None:
     assert member.follower_state().has_fetched
 
 
-def test_no_more_is_committed_here_than_is_here() -> None:
-    member = follower()
+def test_no_more_is_committed_here_than_is_here(member: Member) -> None:
     answer(member, FROM_2._replace(high_watermark=1000))
     assert member.high_watermark == 3
 
 
-def test_a_batch_of_a_later_epoch_ends_what_is_appended() -> None:
+def test_a_batch_of_a_later_epoch_ends_what_is_appended(member: Member) -> None:
     """KAFKA-18723: the response of a leader that this node does not follow yet."""
-    member = follower()
     answer(member, FROM_2._replace(records=(Batch(3, EPOCH), Batch(4, EPOCH + 1), Batch(5, EPOCH))))
     assert member.log.end_offset == 4
 
 
-def test_a_batch_elsewhere_is_not_appended() -> None:
-    member = follower()
+def test_a_batch_elsewhere_is_not_appended(member: Member) -> None:
     answer(member, FROM_2._replace(records=(Batch(7, EPOCH),)))
     assert member.log.end_offset == 3
 
 
-def test_batches_that_are_all_unusable_are_not_fetched_again_at_once() -> None:
-    member = follower()
+def test_batches_that_are_all_unusable_are_not_fetched_again_at_once(member: Member) -> None:
     answer(member, FROM_2._replace(records=(Batch(3, EPOCH + 1),)))
     assert not member.follower_state().has_fetched
     assert pending(member).destination.node_id < 0
 
 
-def test_a_response_comes_once() -> None:
-    member = follower()
+def test_a_response_comes_once(member: Member) -> None:
     send = pending(member)
     response = FROM_2._replace(records=(Batch(3, EPOCH),))
     member.answer(send, response)
@@ -212,8 +201,7 @@ def test_a_response_comes_once() -> None:
     assert member.log.end_offset == 4
 
 
-def test_a_response_of_before_the_leader_changed_is_ignored() -> None:
-    member = follower()
+def test_a_response_of_before_the_leader_changed_is_ignored(member: Member) -> None:
     send = pending(member)
     begin = BeginQuorumEpochRequest(CLUSTER, 1, ZERO_UUID, 3, EPOCH + 1)
     assert member.ask(begin) is not None
@@ -221,8 +209,7 @@ def test_a_response_of_before_the_leader_changed_is_ignored() -> None:
     assert member.log.end_offset == 3
 
 
-def test_a_high_watermark_that_falls_is_fatal() -> None:
-    member = follower()
+def test_a_high_watermark_that_falls_is_fatal(member: Member) -> None:
     answer(member, FROM_2._replace(high_watermark=3))
     answer(member, FROM_2._replace(high_watermark=2))
     assert member.fatal is not None
@@ -258,8 +245,7 @@ def test_the_log_is_cut_where_it_diverges(case: Divergence) -> None:
     assert member.follower_state().has_fetched
 
 
-def test_committed_records_are_never_cut() -> None:
-    member = follower()
+def test_committed_records_are_never_cut(member: Member) -> None:
     answer(member, FROM_2._replace(high_watermark=3))
     answer(member, FROM_2._replace(diverging_epoch=OffsetAndEpoch(2, 2)))
     assert member.fatal is not None
@@ -279,14 +265,11 @@ def test_after_a_start_the_records_of_a_snapshot_are_known_to_be_committed() -> 
     assert member.log.end_offset == 3
 
 
-def test_an_end_of_an_epoch_that_makes_no_sense_cuts_nothing() -> None:
-    member = follower()
+def test_an_end_of_an_epoch_that_makes_no_sense_cuts_nothing(member: Member) -> None:
     answer(member, FROM_2._replace(diverging_epoch=OffsetAndEpoch(-1, 0)))
     assert member.fatal is None
     assert member.log.end_offset == 3
 
-
-# -- Snapshots --------------------------------------------------------------------------------
 
 SNAPSHOT = OffsetAndEpoch(40, 4)
 
@@ -302,8 +285,9 @@ def chunk(position: int, content: bytes, size: int) -> FetchSnapshotResponse:
     )
 
 
-def test_a_snapshot_comes_chunk_by_chunk_and_the_log_begins_again_at_its_end() -> None:
-    member = follower()
+def test_a_snapshot_comes_chunk_by_chunk_and_the_log_begins_again_at_its_end(
+    member: Member,
+) -> None:
     assert answer(member, FROM_2._replace(snapshot_id=SNAPSHOT)) == ["CreateSnapshot", "Send"]
     request = pending(member).request
     assert isinstance(request, FetchSnapshotRequest)
@@ -326,8 +310,7 @@ def test_a_snapshot_comes_chunk_by_chunk_and_the_log_begins_again_at_its_end() -
 
 
 @pytest.mark.parametrize("error", [E.SNAPSHOT_NOT_FOUND, E.POSITION_OUT_OF_RANGE])
-def test_a_snapshot_that_is_gone_is_given_up_for_a_fetch(error: ErrorCode) -> None:
-    member = follower()
+def test_a_snapshot_that_is_gone_is_given_up_for_a_fetch(member: Member, error: ErrorCode) -> None:
     answer(member, FROM_2._replace(snapshot_id=SNAPSHOT))
     answer(member, chunk(0, b"abc", 5))
     gone = chunk(3, b"", 5)._replace(partition_error_code=error)
@@ -335,8 +318,7 @@ def test_a_snapshot_that_is_gone_is_given_up_for_a_fetch(error: ErrorCode) -> No
     assert isinstance(pending(member).request, FetchRequest)
 
 
-def test_another_leader_ends_the_download() -> None:
-    member = follower()
+def test_another_leader_ends_the_download(member: Member) -> None:
     answer(member, FROM_2._replace(snapshot_id=SNAPSHOT))
     member.actions.clear()
     member.ask(BeginQuorumEpochRequest(CLUSTER, 1, ZERO_UUID, 3, EPOCH + 1))
@@ -344,31 +326,29 @@ def test_another_leader_ends_the_download() -> None:
     assert isinstance(member.sent[-1].request, FetchRequest)
 
 
-def test_bytes_of_another_place_are_fatal() -> None:
-    member = follower()
+def test_bytes_of_another_place_are_fatal(member: Member) -> None:
     answer(member, FROM_2._replace(snapshot_id=SNAPSHOT))
     answer(member, chunk(3, b"de", 5))
     assert member.fatal is not None
 
 
 @pytest.mark.parametrize("snapshot_id", [OffsetAndEpoch(-1, 4), OffsetAndEpoch(40, EPOCH + 1)])
-def test_a_snapshot_id_that_makes_no_sense_is_not_fetched(snapshot_id: OffsetAndEpoch) -> None:
-    member = follower()
+def test_a_snapshot_id_that_makes_no_sense_is_not_fetched(
+    member: Member, snapshot_id: OffsetAndEpoch
+) -> None:
     answer(member, FROM_2._replace(snapshot_id=snapshot_id))
     assert member.follower_state().download is None
 
 
-def test_a_snapshot_never_replaces_committed_records_after_it() -> None:
-    member = follower()
+def test_a_snapshot_never_replaces_committed_records_after_it(member: Member) -> None:
     answer(member, FROM_2._replace(high_watermark=3))
     answer(member, FROM_2._replace(snapshot_id=OffsetAndEpoch(2, 1)))
     assert member.fatal is not None
     assert "below its high watermark 3" in member.fatal
 
 
-def test_an_empty_part_of_a_snapshot_is_not_asked_for_again_at_once() -> None:
+def test_an_empty_part_of_a_snapshot_is_not_asked_for_again_at_once(member: Member) -> None:
     """Or the two nodes would do nothing else."""
-    member = follower()
     answer(member, FROM_2._replace(snapshot_id=SNAPSHOT))
     # The leader is left alone for a while; somebody else may know a better one.
     assert answer(member, chunk(0, b"", 5)) == ["Send"]
@@ -376,11 +356,7 @@ def test_an_empty_part_of_a_snapshot_is_not_asked_for_again_at_once() -> None:
     assert pending(member).destination.node_id < 0
 
 
-# -- The common rules of responses ------------------------------------------------------------
-
-
-def test_a_response_of_an_older_epoch_is_ignored() -> None:
-    member = follower()
+def test_a_response_of_an_older_epoch_is_ignored(member: Member) -> None:
     answer(member, FetchResponse(leader_id=3, leader_epoch=EPOCH - 1, records=(Batch(3, 1),)))
     assert member.core.leader_id == 2
     assert member.log.end_offset == 3
@@ -398,8 +374,7 @@ def test_who_has_not_heard_of_the_epoch_is_not_asked_again_at_once() -> None:
     assert isinstance(pending(member).request, FetchRequest)
 
 
-def test_an_unknown_leader_epoch_is_ignored() -> None:
-    member = follower()
+def test_an_unknown_leader_epoch_is_ignored(member: Member) -> None:
     answer(member, FROM_2._replace(partition_error_code=E.UNKNOWN_LEADER_EPOCH))
     assert member.role() is Role.FOLLOWER
     assert not member.follower_state().has_fetched
@@ -408,29 +383,25 @@ def test_an_unknown_leader_epoch_is_ignored() -> None:
 @pytest.mark.parametrize(
     "error", [E.NONE, E.FENCED_LEADER_EPOCH, E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_SERVER_ERROR]
 )
-def test_a_higher_epoch_and_its_leader_are_followed(error: ErrorCode) -> None:
-    member = follower()
+def test_a_higher_epoch_and_its_leader_are_followed(member: Member, error: ErrorCode) -> None:
     answer(member, FetchResponse(E.NONE, error, 3, EPOCH + 1))
     assert (member.core.leader_id, member.core.epoch) == (3, EPOCH + 1)
     assert member.persisted == ElectionState(EPOCH + 1, 3, None, (1, 2, 3))
 
 
-def test_a_higher_epoch_without_a_leader_is_followed_by_nobody() -> None:
-    member = follower()
+def test_a_higher_epoch_without_a_leader_is_followed_by_nobody(member: Member) -> None:
     answer(member, FetchResponse(E.NONE, E.FENCED_LEADER_EPOCH, -1, EPOCH + 1))
     assert member.role() is Role.UNATTACHED
     assert member.persisted == ElectionState(EPOCH + 1, None, None, (1, 2, 3))
 
 
-def test_a_leader_without_a_known_address_is_remembered() -> None:
-    member = follower()
+def test_a_leader_without_a_known_address_is_remembered(member: Member) -> None:
     answer(member, FetchResponse(E.NONE, E.FENCED_LEADER_EPOCH, 8, EPOCH + 1))
     assert member.role() is Role.UNATTACHED
     assert member.persisted.leader_id == 8
 
 
-def test_the_address_in_a_response_is_taken() -> None:
-    member = follower()
+def test_the_address_in_a_response_is_taken(member: Member) -> None:
     endpoints = (NodeEndpoint(8, address_of(8)),)
     answer(member, FetchResponse(E.NONE, E.FENCED_LEADER_EPOCH, 8, EPOCH + 1, endpoints))
     assert pending(member).destination == (8, address_of(8))
@@ -451,48 +422,39 @@ def test_the_records_of_a_leader_that_was_not_known_are_taken_at_once() -> None:
     assert member.log.end_offset == 1
 
 
-def test_two_leaders_of_one_epoch_are_fatal() -> None:
-    member = follower()
+def test_two_leaders_of_one_epoch_are_fatal(member: Member) -> None:
     answer(member, FetchResponse(E.NONE, E.NOT_LEADER_OR_FOLLOWER, 3, EPOCH))
     assert member.fatal is not None
     assert "epoch 5" in member.fatal
 
 
-def test_this_node_as_the_leader_of_an_epoch_that_it_does_not_know_is_fatal() -> None:
-    member = follower()
+def test_this_node_as_the_leader_of_an_epoch_that_it_does_not_know_is_fatal(member: Member) -> None:
     answer(member, FetchResponse(E.NONE, E.FENCED_LEADER_EPOCH, 1, EPOCH + 1))
     assert member.fatal is not None
 
 
 @pytest.mark.parametrize("error", [E.BROKER_NOT_AVAILABLE, E.UNKNOWN_SERVER_ERROR])
-def test_other_errors_make_it_rest_and_ask_elsewhere(error: ErrorCode) -> None:
-    member = follower()
+def test_other_errors_make_it_rest_and_ask_elsewhere(member: Member, error: ErrorCode) -> None:
     answer(member, FROM_2._replace(partition_error_code=error))
     assert member.role() is Role.FOLLOWER
     assert pending(member).destination.node_id < 0
 
 
-def test_an_error_of_the_whole_response_makes_it_rest() -> None:
-    member = follower()
+def test_an_error_of_the_whole_response_makes_it_rest(member: Member) -> None:
     answer(member, FetchResponse(E.CLUSTER_AUTHORIZATION_FAILED))
     assert member.fatal is None
     assert pending(member).destination.node_id < 0
 
 
-def test_an_invalid_request_is_a_mistake_of_ours() -> None:
-    member = follower()
+def test_an_invalid_request_is_a_mistake_of_ours(member: Member) -> None:
     answer(member, FROM_2._replace(partition_error_code=E.INVALID_REQUEST))
     assert member.fatal is not None
 
 
-def test_a_resigned_leader_that_names_itself_is_not_asked_without_end() -> None:
-    member = follower()
+def test_a_resigned_leader_that_names_itself_is_not_asked_without_end(member: Member) -> None:
     answer(member, FROM_2._replace(partition_error_code=E.NOT_LEADER_OR_FOLLOWER))
     assert member.core.leader_id == 2
     assert pending(member).destination.node_id < 0
-
-
-# -- Its own past -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [BeginQuorumEpochRequest, EndQuorumEpochRequest])

@@ -155,9 +155,6 @@ def test_a_fetch_of_a_snapshot_keeps_the_leader() -> None:
     assert leader.leader_state().progress.check_quorum_deadline_ms == leader.now_ms + 3000
 
 
-# -- Positions --------------------------------------------------------------------------------
-
-
 def log_with_snapshot() -> MemoryLog:
     """Offsets 4 and 5 of epoch 3, 6 of epoch 5; the log starts at the snapshot 4-2."""
     log = MemoryLog([Batch(4, 3), Batch(5, 3), Batch(6, 5)], 4, 7)
@@ -199,9 +196,6 @@ def test_an_empty_log_begins_with_the_first_record_if_there_is_no_snapshot_to_lo
     assert diverging_or_snapshot(log, 0, 0) == (None, None)
     log.snapshots = {OffsetAndEpoch(0, 0): b"bootstrap"}
     assert diverging_or_snapshot(log, 0, 0) == (None, None)
-
-
-# -- The quorum -------------------------------------------------------------------------------
 
 
 def test_the_leader_describes_the_quorum() -> None:

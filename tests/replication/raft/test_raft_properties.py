@@ -30,8 +30,6 @@ class Chaos:
             member.start()
         self._look()
 
-    # -- Steps ----------------------------------------------------------------------------------
-
     def step(self, kind: int, choice: int) -> None:
         """Do one of the things that can happen."""
         steps: list[Callable[[int], None]] = [
@@ -110,8 +108,6 @@ class Chaos:
 
     def _member(self, choice: int) -> Member:
         return self.members[choice % len(self.members)]
-
-    # -- What must hold -------------------------------------------------------------------------
 
     def _look(self) -> None:
         for member in self.members:

@@ -39,10 +39,7 @@ def test_a_majority_has_reached_the_high_watermark(ends: list[int], high_waterma
     assert leader.high_watermark == high_watermark
 
 
-@given(
-    st.integers(1, 5),
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 40)), max_size=40),
-)
+@given(st.integers(1, 5), st.lists(st.tuples(st.integers(1, 6), st.integers(0, 40)), max_size=40))
 def test_the_high_watermark_never_falls_and_a_majority_has_had_it(
     count: int, steps: list[tuple[int, int]]
 ) -> None:

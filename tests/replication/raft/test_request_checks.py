@@ -124,9 +124,7 @@ def test_the_requests_of_a_leader_are_refused_for_their_first_fault(
 @pytest.mark.parametrize("request_of_a_leader", [BEGIN, END], ids=["begin", "end"])
 @pytest.mark.parametrize(("leader_id", "epoch"), [(3, EPOCH), (1, EPOCH), (1, EPOCH + 1)])
 def test_a_request_of_a_second_leader_is_refused_and_stops_nobody_here(
-    request_of_a_leader: BeginQuorumEpochRequest | EndQuorumEpochRequest,
-    leader_id: int,
-    epoch: int,
+    request_of_a_leader: BeginQuorumEpochRequest | EndQuorumEpochRequest, leader_id: int, epoch: int
 ) -> None:
     member = member_in_epoch(EPOCH)
     member.ask(BEGIN)

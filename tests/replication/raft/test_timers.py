@@ -17,13 +17,7 @@ from tierlog.replication.raft.raft_messages import (
     VoteResponse,
 )
 from tierlog.replication.raft.raft_options import RaftOptions
-from tierlog.replication.raft.raft_state import (
-    Candidate,
-    Prospective,
-    Resigned,
-    Role,
-    Unattached,
-)
+from tierlog.replication.raft.raft_state import Candidate, Prospective, Resigned, Role, Unattached
 from tierlog.replication.raft.voter_set import VoterKey
 from tierlog.tests.replication.raft.members import CLUSTER, Member, address_of, quorum_of, voters_of
 
@@ -63,9 +57,6 @@ def vote_of_2(epoch: int, *, pre_vote: bool = False) -> VoteRequest:
     return VoteRequest(CLUSTER, 1, ZERO_UUID, 2, ZERO_UUID, epoch, 1000, epoch - 1, pre_vote)
 
 
-# -- Election ---------------------------------------------------------------------------------
-
-
 def test_the_election_timeout_lies_between_the_configured_one_and_its_double() -> None:
     deadlines = {deadline_of(unattached(seed)) for seed in range(200)}
     assert min(deadlines) >= 1000
@@ -100,9 +91,6 @@ def test_a_resigned_leader_goes_to_the_next_epoch_after_its_election_timeout() -
     assert member.role() is Role.UNATTACHED
     assert member.persisted == ElectionState(6, None, None, (1, 2, 3))
     assert deadline_of(member) >= deadline_ms + 1000
-
-
-# -- Fetch ------------------------------------------------------------------------------------
 
 
 def test_a_follower_misses_its_leader_after_the_fetch_timeout() -> None:
@@ -158,9 +146,6 @@ def test_an_observer_without_success_looks_for_the_leader_and_stays_an_observer(
     assert observer.role() is Role.UNATTACHED
 
 
-# -- The leader's -----------------------------------------------------------------------------
-
-
 def test_check_quorum_is_one_and_a_half_fetch_timeouts() -> None:
     quorum = quorum_of(3)
     leader = quorum.leader()
@@ -208,9 +193,6 @@ def test_a_waiting_fetch_is_answered_after_its_wait() -> None:
     assert not response.records
 
 
-# -- Requests ---------------------------------------------------------------------------------
-
-
 def test_a_request_without_response_times_out_and_the_node_rests_a_moment() -> None:
     member = elected()
     begun(member)
@@ -236,9 +218,6 @@ def test_a_failed_connection_is_tried_again_after_the_backoff() -> None:
     assert not member.sent
     member.at(30)
     assert [send.destination.node_id for send in member.sent] == [first.destination.node_id]
-
-
-# -- EndQuorumEpoch ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

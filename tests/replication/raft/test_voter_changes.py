@@ -14,13 +14,7 @@ from tierlog.replication.raft.raft_messages import (
 )
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.raft_state import Role
-from tierlog.replication.raft.voter_set import (
-    Address,
-    KRaftVersionRange,
-    Voter,
-    VoterKey,
-    VoterSet,
-)
+from tierlog.replication.raft.voter_set import Address, KRaftVersionRange, Voter, VoterKey, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.replication.raft.members import (
     CLUSTER,

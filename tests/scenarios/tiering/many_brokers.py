@@ -13,19 +13,8 @@ from typing import NamedTuple
 
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.bench.cluster import Cluster, ClusterNode, Kind, separate
-from tierlog.clients.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from tierlog.clients.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-)
+from tierlog.bench.harness.processes.cluster import Cluster, ClusterNode, Kind, separate
+from tierlog.bench.harness.processes.live_files import live_paths
 from tierlog.clients.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -37,18 +26,7 @@ from tierlog.clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponsePartition,
-)
-from tierlog.clients.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from tierlog.tests import wire
 from tierlog.tests.broker_process import RawClient
 from tierlog.tests.waiting import wait_until
 
@@ -119,7 +97,7 @@ class Replica(OneBroker):
 
     def has_log(self, topic: str) -> bool:
         """Whether there is a segment of it on its disk."""
-        return any(any(each.glob(f"{topic}-0/*.log")) for each in self.log_dirs)
+        return any(any(live_paths(each, f"{topic}-0/*.log")) for each in self.log_dirs)
 
     def epochs(self, topic: str) -> dict[int, int]:
         """The leader epochs in its checkpoint, and where each begins."""
@@ -167,8 +145,6 @@ class ManyBrokers:
     def __getitem__(self, node_id: int) -> Replica:
         return self.replicas[node_id]
 
-    # -- Steps --------------------------------------------------------------------------------
-
     def create(
         self, topic: str, replicas: Sequence[int], *, per_segment: int, **configs: object
     ) -> None:
@@ -190,12 +166,12 @@ class ManyBrokers:
 
     def begin_to_assign(self, topic: str, replicas: Sequence[int]) -> None:
         """Give the partition these replicas; it has them all once the new ones are in sync."""
-        partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
-        request = AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(name=topic, partitions=[partition])]
+        partition = wire.ReassignablePartition(partition_index=0, replicas=list(replicas))
+        request = wire.AlterPartitionReassignmentsRequest(
+            topics=[wire.ReassignableTopic(name=topic, partitions=[partition])]
         )
         with RawClient(self._alive().node.port) as client:
-            answer = client.ask(request, 0, AlterPartitionReassignmentsResponse)
+            answer = client.ask(request, 0, wire.AlterPartitionReassignmentsResponse)
         assert not answer.error_code, answer
         assert not answer.responses[0].partitions[0].error_code, answer
 
@@ -277,7 +253,7 @@ class ManyBrokers:
         aside = self._tier.parent / "aside"
         hidden = [
             (path, aside / path.relative_to(self._tier))
-            for path in self._tier.rglob(f"{topic}-0-*/{start:020}*")
+            for path in live_paths(self._tier, f"**/{topic}-0-*/{start:020}*")
         ]
         assert hidden
         for path, elsewhere in hidden:
@@ -300,11 +276,11 @@ class ManyBrokers:
         replica = self[node_id]
         current = replica.directory(topic).parent
         (other,) = (each for each in replica.log_dirs if each != current)
-        moved = AlterReplicaLogDirTopic(name=topic, partitions=[0])
-        target = AlterReplicaLogDir(path=str(other), topics=[moved])
+        moved = wire.AlterReplicaLogDirTopic(name=topic, partitions=[0])
+        target = wire.AlterReplicaLogDir(path=str(other), topics=[moved])
         with RawClient(replica.node.port) as client:
-            request = AlterReplicaLogDirsRequest(dirs=[target])
-            answer = client.ask(request, 2, AlterReplicaLogDirsResponse)
+            request = wire.AlterReplicaLogDirsRequest(dirs=[target])
+            answer = client.ask(request, 2, wire.AlterReplicaLogDirsResponse)
         assert not answer.results[0].partitions[0].error_code, answer
         wait_until(
             lambda: (other / f"{topic}-0").exists() and not (current / f"{topic}-0").exists(),
@@ -319,23 +295,21 @@ class ManyBrokers:
             each.unlink()
         directory.rmdir()
 
-    # -- What is so ---------------------------------------------------------------------------
-
     def _alive(self) -> Replica:
         return next(each for each in self.replicas.values() if each.node.is_alive())
 
-    def partition(self, topic: str) -> MetadataResponsePartition:
+    def partition(self, topic: str) -> wire.MetadataResponsePartition:
         """The partition as the first living broker knows it."""
         return self._partition_at(self._alive(), topic)
 
-    def _partition_at(self, replica: Replica, topic: str) -> MetadataResponsePartition:
-        request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    def _partition_at(self, replica: Replica, topic: str) -> wire.MetadataResponsePartition:
+        request = wire.MetadataRequest(
+            topics=[wire.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
         with RawClient(replica.node.port) as client:
-            answer = client.ask(request, 9, MetadataResponse).topics[0]
+            answer = client.ask(request, 9, wire.MetadataResponse).topics[0]
         if not answer.partitions:
-            return MetadataResponsePartition(partition_index=0, leader_id=-2, leader_epoch=-2)
+            return wire.MetadataResponsePartition(partition_index=0, leader_id=-2, leader_epoch=-2)
         return answer.partitions[0]
 
     def wait_for_leader(self, topic: str, leader: int) -> None:
@@ -352,12 +326,14 @@ class ManyBrokers:
     def epoch_end(self, topic: str, epoch: int) -> tuple[int, int]:
         """What the leader says a client of that epoch: the epoch that it has, and its end."""
         leader = self.partition(topic).leader_id
-        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=epoch)
-        request = OffsetForLeaderEpochRequest(
-            replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        asked = wire.OffsetForLeaderPartition(
+            partition=0, current_leader_epoch=-1, leader_epoch=epoch
+        )
+        request = wire.OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[wire.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
         )
         with RawClient(self[leader].node.port) as client:
-            answer = client.ask(request, 4, OffsetForLeaderEpochResponse)
+            answer = client.ask(request, 4, wire.OffsetForLeaderEpochResponse)
         of_partition = answer.topics[0].partitions[0]
         assert not of_partition.error_code, of_partition
         return of_partition.leader_epoch, of_partition.end_offset
@@ -393,7 +369,9 @@ class ManyBrokers:
 
     def tier_starts(self, topic: str) -> list[int]:
         """The first offsets of the segments in the tier, an offset as often as it is there."""
-        return sorted(int(path.name[:20]) for path in self._tier.rglob(f"{topic}-0-*/*.log"))
+        return sorted(
+            int(path.name[:20]) for path in live_paths(self._tier, f"**/{topic}-0-*/*.log")
+        )
 
     def wait_for_tier(self, topic: str, starts: Sequence[int]) -> None:
         """Until just these segments are in the tier."""

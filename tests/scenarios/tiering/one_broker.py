@@ -20,18 +20,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.broker_node import BrokerNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from tierlog.clients.record.batch import batches
+from tierlog.tests import wire
 from tierlog.tests.broker_process import RawClient
 from tierlog.tests.scenarios.tiering.tier_stores import TierStore
 from tierlog.tests.waiting import wait_until
@@ -105,8 +99,6 @@ class OneBroker:
             error.add_note(self.node.log_tail())
         else:
             assert "Traceback" not in self.node.output, self.node.output
-
-    # -- Steps --------------------------------------------------------------------------------
 
     @property
     def admin(self) -> AdminClient:
@@ -261,8 +253,6 @@ class OneBroker:
         self.node.kill()
         self._start_again()
 
-    # -- The tier -----------------------------------------------------------------------------
-
     def objects(self, topic: str, partition: int = 0, suffix: str = "log") -> list[ObjectKey]:
         """The objects of one kind in the tier, in the order of their offsets."""
         keys = [parse_object_key(key) for key in self.store.names()]
@@ -318,8 +308,6 @@ class OneBroker:
 
         wait_until(lambda: not left(), WAIT_S, lambda: f"left in the tier: {left()}")
 
-    # -- The broker's disk --------------------------------------------------------------------
-
     def directory(self, topic: str, partition: int = 0) -> Path:
         """Where the partition's log is."""
         (found,) = [
@@ -351,8 +339,6 @@ class OneBroker:
             WAIT_S,
             lambda: f"{self.first_epoch(topic)}, not {expected}",
         )
-
-    # -- What clients see ---------------------------------------------------------------------
 
     def read(
         self, topic: str, start: int, count: int, partition: int = 0, *, isolation: str = COMMITTED
@@ -429,18 +415,20 @@ class OneBroker:
         assert answer.error_code == 0, answer
         return answer.offset, answer.leader_epoch
 
-    def _list_offsets(self, topic: str, name: int, partition: int) -> ListOffsetsPartitionResponse:
-        asked = ListOffsetsPartition(
+    def _list_offsets(
+        self, topic: str, name: int, partition: int
+    ) -> wire.ListOffsetsPartitionResponse:
+        asked = wire.ListOffsetsPartition(
             partition_index=partition, current_leader_epoch=-1, timestamp=name
         )
-        request = ListOffsetsRequest(
+        request = wire.ListOffsetsRequest(
             replica_id=-1,
             isolation_level=0,
-            topics=[ListOffsetsTopic(name=topic, partitions=[asked])],
+            topics=[wire.ListOffsetsTopic(name=topic, partitions=[asked])],
             timeout_ms=30_000,
         )
         with RawClient(self.node.port) as client:
-            return client.ask(request, 11, ListOffsetsResponse).topics[0].partitions[0]
+            return client.ask(request, 11, wire.ListOffsetsResponse).topics[0].partitions[0]
 
     def wait_for_offset(self, topic: str, name: int, expected: tuple[int, int]) -> None:
         wait_until(
@@ -455,8 +443,6 @@ class OneBroker:
             WAIT_S,
             lambda: f"{topic} begins at {self.offset(topic, EARLIEST)}, not at {expected}",
         )
-
-    # -- What the broker counts ---------------------------------------------------------------
 
     def count(self, metric: str, topic: str = "") -> int:
         """A total of `BrokerTopicMetrics` since the broker's start: a topic's, or everyone's."""

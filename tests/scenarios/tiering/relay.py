@@ -4,10 +4,9 @@ import socket
 import socketserver
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 
 _PIECE_BYTES = 65_536
 
@@ -75,10 +74,5 @@ class Relay:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.cut()

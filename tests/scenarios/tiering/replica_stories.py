@@ -226,11 +226,7 @@ def copying_begins_again(many: ManyBrokers) -> None:
 def behind_the_local_start(many: ManyBrokers) -> None:
     """Scenario 5.1: the follower has 0, 1, 2 of epochs 0, 2, 4; the leader 5 to 8 of epoch 5."""
     many.create("local", [A, C, B], per_segment=1, local_retention_bytes=closed_bytes(4))
-    _terms(
-        many,
-        "local",
-        [(A, [0]), (C, []), (A, [1]), (C, []), (A, [2])],
-    )
+    _terms(many, "local", [(A, [0]), (C, []), (A, [1]), (C, []), (A, [2])])
     many.wait_until_same("local", A, B, C)
     many.wait_for_epochs("local", B, {0: 0, 2: 1, 4: 2})
     many.kill(B, "local")

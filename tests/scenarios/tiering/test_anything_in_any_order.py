@@ -35,7 +35,7 @@ class Story:
         self.chance = random.Random(seed)
         self.start = 0
         self.end = 0
-        self.told: list[str] = []
+        self.history: list[str] = []
 
     def produce(self) -> None:
         count = self.chance.randint(1, 5)
@@ -112,12 +112,12 @@ def test_anything_in_any_order(seed: int, tmp_path: Path, store: DirectoryTier) 
         weights, steps = zip(*story.steps(), strict=True)
         for _ in range(STEPS):
             (step,) = story.chance.choices(steps, weights)
-            story.told.append(step.__name__)
+            story.history.append(step.__name__)
             try:
                 step()
                 story.check()
             except BaseException as error:
-                error.add_note(f"seed {seed}, after {story.told}")
+                error.add_note(f"seed {seed}, after {story.history}")
                 raise
         story.produce()
         if story.start < story.end:

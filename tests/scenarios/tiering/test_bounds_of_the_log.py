@@ -99,19 +99,19 @@ def test_offsets_by_name_and_time_all_along(tmp_path: Path, store: DirectoryTier
         broker.create("topicA")
         names = (EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, PENDING, MAX_TIMESTAMP, base)
 
-        def told() -> list[tuple[int, int]]:
+        def all_offsets() -> list[tuple[int, int]]:
             return [broker.offset("topicA", name) for name in names]
 
         none = (-1, -1)
-        assert told() == [(0, 0), (0, 0), (0, 0), none, none, none, none]
+        assert all_offsets() == [(0, 0), (0, 0), (0, 0), none, none, none, none]
         broker.produce("topicA", [0], timestamp=base)
-        assert told() == [(0, 0), (0, 0), (1, 0), none, (0, 0), (0, 0), (0, 0)]
+        assert all_offsets() == [(0, 0), (0, 0), (1, 0), none, (0, 0), (0, 0), (0, 0)]
         broker.produce("topicA", [1], timestamp=base + 100)
         broker.produce("topicA", [2], timestamp=base + 50)
         broker.wait_for_segments("topicA", {0: [0], 1: [1]})
         broker.wait_for_local("topicA", 2)
         # The youngest record is in the tier, and so is the first one: both are found there.
-        assert told() == [(0, 0), (2, 0), (3, 0), (1, 0), (2, 0), (1, 0), (0, 0)]
+        assert all_offsets() == [(0, 0), (2, 0), (3, 0), (1, 0), (2, 0), (1, 0), (0, 0)]
         assert broker.offset("topicA", base + 1) == (1, 0)
         assert broker.offset("topicA", base + 50) == (1, 0)
         assert broker.offset("topicA", base + 101) == none
@@ -123,11 +123,11 @@ def test_offsets_by_name_and_time_all_along(tmp_path: Path, store: DirectoryTier
         epoch = broker.offset("topicA", LATEST)[1]
         assert epoch > 0
         expected = [(0, 0), (3, epoch), (4, epoch), (2, 0), (3, epoch), (3, epoch), (0, 0)]
-        assert told() == expected
+        assert all_offsets() == expected
         broker.delete_records("topicA", 2)
         broker.wait_for_segments("topicA", {2: [2]})
         expected[0] = expected[-1] = (2, 0)
-        assert told() == expected
+        assert all_offsets() == expected
 
 
 @pytest.mark.scenario("2.11")

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-)
+from tierlog.tests import wire
 from tierlog.tests.broker_process import RawClient
 from tierlog.tests.scenarios.tiering.one_broker import (
     EARLIEST,
@@ -110,10 +105,12 @@ def test_a_tiered_partition_moves_to_another_directory(
 
 def move(broker: OneBroker, topic: str, target: Path) -> None:
     """Move partition 0 to a directory."""
-    topics = [AlterReplicaLogDirTopic(name=topic, partitions=[0])]
-    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(target), topics=topics)])
+    topics = [wire.AlterReplicaLogDirTopic(name=topic, partitions=[0])]
+    request = wire.AlterReplicaLogDirsRequest(
+        dirs=[wire.AlterReplicaLogDir(path=str(target), topics=topics)]
+    )
     with RawClient(broker.node.port) as client:
-        answer = client.ask(request, 2, AlterReplicaLogDirsResponse)
+        answer = client.ask(request, 2, wire.AlterReplicaLogDirsResponse)
     assert [each.error_code for each in answer.results[0].partitions] == [0]
 
 

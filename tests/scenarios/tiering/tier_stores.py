@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from tierlog.tests.scenarios.object_store import BUCKET, ObjectStore
@@ -32,12 +31,7 @@ class TierStore(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 
 class DirectoryTier:
@@ -73,12 +67,7 @@ class DirectoryTier:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """The directory goes with the test's."""
 
 
@@ -112,12 +101,7 @@ class BucketTier:
         self._way.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._way.cut()
         self._store.stop()
 

@@ -7,22 +7,13 @@ from tierlog.clients.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
-from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest
-from tierlog.clients.protocol.messages.metadata import MetadataRequest
-from tierlog.clients.protocol.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from tierlog.clients.protocol.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from tierlog.clients.protocol.schema import Chunk, Message
 from tierlog.clients.sasl.secret import Secret
 from tierlog.security.sasl.authenticator import Now, OfferedMechanism, SaslAuthenticator
 from tierlog.security.sasl.exchange import Mechanism
 from tierlog.security.sasl.plain import PlainMechanism
 from tierlog.security.session import Session
+from tierlog.tests import wire
 
 CORRELATION_ID = 7
 GOOD = b"\0alice\0open sesame"
@@ -39,20 +30,20 @@ def request(message: Message, version: int, wire_version: int | None = None) -> 
 
 
 def versions(name: str = "test", version: int = 4, wire_version: int | None = None) -> bytes:
-    asked = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+    asked = wire.ApiVersionsRequest(client_software_name=name, client_software_version="1")
     return request(asked, version, wire_version)
 
 
 def handshake(mechanism: str = "PLAIN", version: int = 1, wire_version: int | None = None) -> bytes:
-    return request(SaslHandshakeRequest(mechanism=mechanism), version, wire_version)
+    return request(wire.SaslHandshakeRequest(mechanism=mechanism), version, wire_version)
 
 
 def authenticate(token: bytes = GOOD, version: int = 2, wire_version: int | None = None) -> bytes:
-    return request(SaslAuthenticateRequest(auth_bytes=token), version, wire_version)
+    return request(wire.SaslAuthenticateRequest(auth_bytes=token), version, wire_version)
 
 
 def metadata() -> bytes:
-    return request(MetadataRequest(topics=None), 13)
+    return request(wire.MetadataRequest(topics=None), 13)
 
 
 def joined(chunks: list[Chunk] | tuple[Chunk, ...]) -> bytes:
@@ -63,17 +54,17 @@ def joined(chunks: list[Chunk] | tuple[Chunk, ...]) -> bytes:
     return b"".join(pieces)
 
 
-def read_handshake(answer: bytes, version: int = 1) -> SaslHandshakeResponse:
+def read_handshake(answer: bytes, version: int = 1) -> wire.SaslHandshakeResponse:
     view = memoryview(answer)[4:]
     _, position = decode_response_header(ApiKey.SASL_HANDSHAKE, version, view)
-    return decode(SaslHandshakeResponse, version, view, position)[0]
+    return decode(wire.SaslHandshakeResponse, version, view, position)[0]
 
 
-def read_token(answer: bytes, version: int = 2) -> SaslAuthenticateResponse:
+def read_token(answer: bytes, version: int = 2) -> wire.SaslAuthenticateResponse:
     view = memoryview(answer)[4:]
     correlation_id, position = decode_response_header(ApiKey.SASL_AUTHENTICATE, version, view)
     assert correlation_id == CORRELATION_ID
-    return decode(SaslAuthenticateResponse, version, view, position)[0]
+    return decode(wire.SaslAuthenticateResponse, version, view, position)[0]
 
 
 class Clock:

@@ -139,7 +139,7 @@ def test_a_session_lasts_as_long_as_listener_and_credential_allow(
     assert sasl.session.expires_at == wanted
 
 
-def test_an_old_client_is_not_told_of_the_end_that_it_has() -> None:
+def test_an_old_client_does_not_get_the_lifetime_of_its_session() -> None:
     sasl, clock = authenticator(max_reauth_ms=HOUR_MS), Clock()
     assert log_in(sasl, clock, version=0) == 0
     assert sasl.session.expires_at == clock.seconds + 3_600

@@ -18,7 +18,7 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 
-from tierlog.bench.kafka_peer import run_tool
+from tierlog.bench.harness.processes.kafka_peer import run_tool
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.security.tls.certificates import (
     broker_certificate,

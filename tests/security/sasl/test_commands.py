@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.cli.command_line import run
 from tierlog.tests.broker_process import BrokerProcess, BrokerThread
 from tierlog.tests.cli.client.command_run import Tierlog
@@ -147,9 +147,7 @@ def test_a_login_at_a_listener_without_sasl_says_so(
 
 @pytest.mark.slow
 def test_the_file_of_a_secured_broker_is_for_our_commands_too(
-    tmp_path: Path,
-    capfdbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = tmp_path / "dev"
     assert run(["secure", "init", str(made), "--port", str(free_port())], 0) == 0

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.broker.broker import Broker
 from tierlog.cli.command_line import run
 from tierlog.tests.broker_process import BrokerThread
@@ -93,7 +94,9 @@ def test_records_are_replicated_tiered_and_survive_the_leader(
         "ssl.ca.location": str(tmp_path / "ca-ours.pem"),
     }
     write_letters(settings, min_in_sync=2)
-    wait_until(lambda: bool(list((tmp_path / "tier").rglob("*.log"))), 60, "a segment is tiered")
+    wait_until(
+        lambda: bool(list(live_paths(tmp_path / "tier", "**/*.log"))), 60, "a segment is tiered"
+    )
     wait_until(lambda: counted(nodes, "successful-reauthentication") > 9, 60, "sessions renewed")
     assert counted(nodes, "failed-reauthentication") == 0
     # One third of the partitions loses its leader, and the quorum perhaps its own.

@@ -6,13 +6,9 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import APIS, ApiKey
 from tierlog.clients.protocol.codec import decode
 from tierlog.clients.protocol.header import decode_request_header, decode_response_header
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
 from tierlog.clients.protocol.primitives import unsigned_varint
 from tierlog.security.sasl.requests import ELEMENTS_MAX, illegal_state_answer, read_request
+from tierlog.tests import wire
 
 from .sasl_frames import authenticate, joined, request, versions
 
@@ -33,16 +29,16 @@ def test_a_strangers_request_has_few_tagged_fields(body: bytes) -> None:
     assert read_request(with_tagged_fields(body, ELEMENTS_MAX + 1)) is None
 
 
-def stranger_asks(topics: list[str], version: int) -> MetadataResponse | None:
+def stranger_asks(topics: list[str], version: int) -> wire.MetadataResponse | None:
     """The answer to a Metadata that comes instead of a token."""
-    message = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])
+    message = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=name) for name in topics])
     body = memoryview(request(message, version))
     answer = joined(illegal_state_answer(decode_request_header(body, APIS)[0], body))
     if not answer:
         return None
     view = memoryview(answer)[4:]
     _, position = decode_response_header(ApiKey.METADATA, version, view)
-    return decode(MetadataResponse, version, view, position)[0]
+    return decode(wire.MetadataResponse, version, view, position)[0]
 
 
 @pytest.mark.parametrize("version", range(14))

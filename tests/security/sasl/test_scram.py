@@ -172,7 +172,7 @@ def test_a_wrong_password_fails() -> None:
 
 @pytest.mark.parametrize("password", ["pencil", "pencils"])
 @pytest.mark.parametrize("user", ["user", "nobody"])
-def test_an_old_librdkafka_is_told_to_be_replaced(user: str, password: str) -> None:
+def test_the_error_for_an_old_librdkafka_says_to_replace_it(user: str, password: str) -> None:
     """Its final message has the client's nonce twice; whose it is makes no difference."""
     client = Client(first=f"n,,n={user},r=mine")
     exchange = server().begin()
@@ -182,8 +182,8 @@ def test_an_old_librdkafka_is_told_to_be_replaced(user: str, password: str) -> N
         exchange.evaluate(client.final(password, nonce=f"minemine{ours}"))
     assert raised.value.cause == raised.value.text
     assert raised.value.text == (
-        "The client has sent its nonce twice, as librdkafka does before version 2.6.1, with which"
-        " no password is right: use 2.6.1 or newer (kcat and confluent-kafka stand on it)."
+        "The client has sent its nonce twice, as librdkafka does before version 2.6.1, so that"
+        " no password is accepted: use 2.6.1 or newer (kcat and confluent-kafka are built on it)."
     )
 
 

@@ -13,24 +13,6 @@ from tierlog.clients.protocol.messages.alter_configs import (
     AlterConfigsResource,
     AlterConfigsResponse,
 )
-from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialUpsertion,
-)
-from tierlog.clients.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from tierlog.clients.protocol.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from tierlog.clients.protocol.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from tierlog.clients.sasl.scram_keys import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
@@ -44,9 +26,10 @@ from tierlog.security.sasl.unknown_users import (
     CredentialForm,
     FormsOfUsers,
     form_of,
-    made_up,
+    stand_in_credential,
     weighted_forms,
 )
+from tierlog.tests import wire
 from tierlog.tests.broker_process import BrokerThread, RawClient
 
 SECRET = b"the same on all brokers"
@@ -59,7 +42,7 @@ def credential(iterations: int = 4096, salt: bytes = b"") -> ScramCredential:
 
 def forms_of_strangers(*users: ScramCredential, secret: bytes = SECRET) -> list[CredentialForm]:
     forms = weighted_forms(users)
-    return [form_of(made_up(SCRAM_SHA_256, name, secret, forms)) for name in NAMES]
+    return [form_of(stand_in_credential(SCRAM_SHA_256, name, secret, forms)) for name in NAMES]
 
 
 def test_without_users_a_stranger_looks_like_one_of_kafkas_tools() -> None:
@@ -75,7 +58,7 @@ def test_the_salts_of_the_users_are_those_of_strangers() -> None:
     """librdkafka makes 64 bytes of any value, Java's client a number as text."""
     users = credential(salt=bytes(range(64))), credential(salt=b"salt")
     assert set(forms_of_strangers(*users)) == {CredentialForm(4096, 64), CredentialForm(4096, 4)}
-    text = made_up(SCRAM_SHA_256, "a", SECRET, USUAL_FORMS).salt
+    text = stand_in_credential(SCRAM_SHA_256, "a", SECRET, USUAL_FORMS).salt
     assert text.isalnum()
 
 
@@ -99,7 +82,7 @@ def test_a_stranger_is_the_same_on_all_brokers_and_another_in_each_cluster() -> 
 
     def salts(secret: bytes, mechanism: int = 0) -> list[bytes]:
         kind = (SCRAM_SHA_256, SCRAM_SHA_512)[mechanism]
-        return [made_up(kind, name, secret, forms).salt for name in NAMES[:100]]
+        return [stand_in_credential(kind, name, secret, forms).salt for name in NAMES[:100]]
 
     assert salts(SECRET) == salts(SECRET)
     assert len({*salts(SECRET), *salts(b"another"), *salts(SECRET, 1)}) == 300
@@ -143,11 +126,11 @@ def test_only_the_cluster_can_tell_who_is_no_user(tmp_path: Path) -> None:
         before = challenge(door["SASL_PLAINTEXT"], "nobody")
         assert b",i=4096" in before
         with RawClient(door["PLAINTEXT"]) as admin:
-            user = ScramCredentialUpsertion(
+            user = wire.ScramCredentialUpsertion(
                 name="alice", mechanism=1, iterations=8192, salt=bytes(32), salted_password=b"x"
             )
-            request = AlterUserScramCredentialsRequest(upsertions=[user])
-            answer = admin.ask(request, 0, AlterUserScramCredentialsResponse)
+            request = wire.AlterUserScramCredentialsRequest(upsertions=[user])
+            answer = admin.ask(request, 0, wire.AlterUserScramCredentialsResponse)
             assert answer.results[0].error_code == 0
             after = challenge(door["SASL_PLAINTEXT"], "nobody")
             assert after.partition(b",i=")[2] == b"8192"
@@ -157,9 +140,9 @@ def test_only_the_cluster_can_tell_who_is_no_user(tmp_path: Path) -> None:
                 == challenge(door["SASL_PLAINTEXT"], "nobody").partition(b"s=")[2]
             )
             for each in ("", "1", "0"):
-                asked = DescribeConfigsResource(resource_type=4, resource_name=each)
+                asked = wire.DescribeConfigsResource(resource_type=4, resource_name=each)
                 described = admin.ask(
-                    DescribeConfigsRequest(resources=[asked]), 4, DescribeConfigsResponse
+                    wire.DescribeConfigsRequest(resources=[asked]), 4, wire.DescribeConfigsResponse
                 )
                 assert all(config.name != name for config in described.results[0].configs)
             # This replaces all that was set for all brokers.
@@ -184,6 +167,8 @@ def test_only_the_cluster_can_tell_who_is_no_user(tmp_path: Path) -> None:
 def challenge(port: int, user: str) -> bytes:
     """The server's first message."""
     with RawClient(port) as client:
-        client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, SaslHandshakeResponse)
-        first = SaslAuthenticateRequest(auth_bytes=f"n,,n={user},r=mine".encode())
-        return client.ask(first, 2, SaslAuthenticateResponse).auth_bytes
+        client.ask(
+            wire.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, wire.SaslHandshakeResponse
+        )
+        first = wire.SaslAuthenticateRequest(auth_bytes=f"n,,n={user},r=mine".encode())
+        return client.ask(first, 2, wire.SaslAuthenticateResponse).auth_bytes

@@ -19,13 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tierlog.security.tls.context import ServerContext, server_context
-from tierlog.security.tls.settings import (
-    ClientAuth,
-    KeyStore,
-    Secret,
-    TlsSettings,
-    TrustStore,
-)
+from tierlog.security.tls.settings import ClientAuth, KeyStore, Secret, TlsSettings, TrustStore
 
 
 @cache

@@ -92,7 +92,7 @@ def test_a_store_that_cannot_be_used_is_one_sentence(settings: TlsSettings, sent
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (inline(KEY, chain_text(person("alice"))), "or they are no pair"),
+        (inline(KEY, chain_text(person("alice"))), "or they are not a pair"),
         (inline(encrypted_key_text(BROKER, "x"), password="y"), "does not open its private key"),
         (inline(KEY, CHAIN * 200), "larger than what this system lets through a pipe"),
     ],

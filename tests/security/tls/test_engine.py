@@ -84,7 +84,7 @@ def test_any_way_of_cutting_gives_the_same_bytes(
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_a_client_in_plain_text_is_told_the_protocol_of_the_listener(protocol: str) -> None:
+def test_a_client_in_plain_text_gets_the_protocol_of_the_listener(protocol: str) -> None:
     engine = TlsEngine(server().context, protocol)
     with pytest.raises(NotTlsError, match=f"; set security.protocol={protocol} on that client"):
         engine.shake(memoryview(b"\0\0\0\x12"))

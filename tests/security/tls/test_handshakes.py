@@ -12,7 +12,8 @@ import pytest
 import trustme
 
 from tierlog.broker.metrics.metrics import Metrics
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import ConnectedClient
+from tierlog.broker.network.response import Response
 from tierlog.broker.network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
 from tierlog.broker.network.tls_transport import TlsAcceptor
 from tierlog.clients.network.tls import ClientTls, client_context as make_client_context
@@ -90,25 +91,21 @@ async def name_of(broker: Running, context: ssl.SSLContext) -> str:
         ("required", {"valid": True}),
     ],
 )
-def test_who_is_let_in_by_certificate(
+async def test_who_is_let_in_by_certificate(
     mode: ClientAuth, let_in: dict[str, bool], version: ssl.TLSVersion
 ) -> None:
     """In `let_in` are those who are, and whether the certificate gives them a name."""
-
-    async def story() -> None:
-        async with running(whoami, tls=TlsAcceptor(server(mode), PATIENCE_S)) as broker:
-            for certificate in ("valid", "untrusted", "absent"):
-                name = await name_of(broker, context_of(certificate, version))
-                if certificate not in let_in:
-                    assert not name.startswith("User:")
-                elif let_in[certificate]:
-                    assert "CN=alice" in name
-                else:
-                    assert name == "User:ANONYMOUS"
-            refused = 3 - len(let_in)
-            assert broker.metric("failed-authentication-total") == refused
-
-    asyncio.run(story())
+    async with running(whoami, tls=TlsAcceptor(server(mode), PATIENCE_S)) as broker:
+        for certificate in ("valid", "untrusted", "absent"):
+            name = await name_of(broker, context_of(certificate, version))
+            if certificate not in let_in:
+                assert not name.startswith("User:")
+            elif let_in[certificate]:
+                assert "CN=alice" in name
+            else:
+                assert name == "User:ANONYMOUS"
+        refused = 3 - len(let_in)
+        assert broker.metric("failed-authentication-total") == refused
 
 
 @pytest.mark.parametrize(
@@ -121,17 +118,18 @@ def test_who_is_let_in_by_certificate(
         (lambda: context_of("untrusted", ssl.TLSVersion.TLSv1_2), "UNKNOWN_CA"),
     ],
 )
-def test_the_client_is_given_the_reason(context: Callable[[], ssl.SSLContext], alert: str) -> None:
-    async def story() -> None:
-        async with running(whoami, tls=TlsAcceptor(server("required"), PATIENCE_S)) as broker:
-            assert alert in await name_of(broker, context())
-
-    asyncio.run(story())
+async def test_the_client_is_given_the_reason(
+    context: Callable[[], ssl.SSLContext], alert: str
+) -> None:
+    async with running(whoami, tls=TlsAcceptor(server("required"), PATIENCE_S)) as broker:
+        assert alert in await name_of(broker, context())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("anchor", ["intermediate", "own certificate"])
-def test_each_certificate_of_a_trust_store_is_trusted(anchor: str, version: ssl.TLSVersion) -> None:
+async def test_each_certificate_of_a_trust_store_is_trusted(
+    anchor: str, version: ssl.TLSVersion
+) -> None:
     """Also one that another authority has issued, as in Java."""
     department = authority("ours").create_child_ca()
     alice = department.issue_cert("alice@example.org", common_name="alice")
@@ -139,81 +137,66 @@ def test_each_certificate_of_a_trust_store_is_trusted(anchor: str, version: ssl.
     text = trusted.bytes().decode()
     settings = tls_settings("required")._replace(trust=TrustStore(certificates=Secret(text)))
 
-    async def story() -> None:
-        async with running(whoami, tls=acceptor(settings)) as broker:
-            for identity in (alice, person("eve"), person("eve", "theirs")):
-                context = client_context(identity)
-                context.minimum_version = context.maximum_version = version
-                name = await name_of(broker, context)
-                assert ("CN=alice" in name) == (identity is alice), name
-
-    asyncio.run(story())
+    async with running(whoami, tls=acceptor(settings)) as broker:
+        for identity in (alice, person("eve"), person("eve", "theirs")):
+            context = client_context(identity)
+            context.minimum_version = context.maximum_version = version
+            name = await name_of(broker, context)
+            assert ("CN=alice" in name) == (identity is alice), name
 
 
-def test_each_certificate_that_a_client_of_ours_trusts_vouches(tmp_path: Path) -> None:
+async def test_each_certificate_that_a_client_of_ours_trusts_vouches(tmp_path: Path) -> None:
     department = authority("ours").create_child_ca()
     certificate = department.issue_cert("127.0.0.1", "localhost")
     keys = KeyStore(key=Secret(key_text(certificate)), chain=Secret(chain_text(certificate)))
     trusted = tmp_path / "department.pem"
     department.cert_pem.write_to_path(trusted)
 
-    async def story() -> None:
-        async with running(whoami, tls=acceptor(tls_settings()._replace(keys=keys))) as broker:
-            ours = make_client_context(ClientTls(trusted=str(trusted)))
-            assert await name_of(broker, ours) == "User:ANONYMOUS"
-        async with running(whoami, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
-            assert await name_of(broker, ours) == "CERTIFICATE_VERIFY_FAILED"
-
-    asyncio.run(story())
+    async with running(whoami, tls=acceptor(tls_settings()._replace(keys=keys))) as broker:
+        ours = make_client_context(ClientTls(trusted=str(trusted)))
+        assert await name_of(broker, ours) == "User:ANONYMOUS"
+    async with running(whoami, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
+        assert await name_of(broker, ours) == "CERTIFICATE_VERIFY_FAILED"
 
 
 @pytest.mark.parametrize("kind", [trustme.KeyType.ECDSA, trustme.KeyType.RSA])
-def test_keys_of_both_kinds_serve(kind: trustme.KeyType) -> None:
+async def test_keys_of_both_kinds_serve(kind: trustme.KeyType) -> None:
     certificate = authority("ours").issue_cert("127.0.0.1", key_type=kind)
     keys = KeyStore(key=Secret(key_text(certificate)), chain=Secret(chain_text(certificate)))
 
-    async def story() -> None:
-        settings = tls_settings()._replace(keys=keys)
+    settings = tls_settings()._replace(keys=keys)
+    async with running(whoami, tls=acceptor(settings)) as broker:
+        for version in VERSIONS:
+            assert await name_of(broker, context_of("absent", version)) == "User:ANONYMOUS"
+
+
+async def test_without_a_common_version_nobody_is_let_in() -> None:
+    names = {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}
+    for ours in VERSIONS:
+        settings = tls_settings()._replace(oldest=names[ours], newest=names[ours])
         async with running(whoami, tls=acceptor(settings)) as broker:
-            for version in VERSIONS:
-                assert await name_of(broker, context_of("absent", version)) == "User:ANONYMOUS"
-
-    asyncio.run(story())
-
-
-def test_without_a_common_version_nobody_is_let_in() -> None:
-    async def story() -> None:
-        names = {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}
-        for ours in VERSIONS:
-            settings = tls_settings()._replace(oldest=names[ours], newest=names[ours])
-            async with running(whoami, tls=acceptor(settings)) as broker:
-                for theirs in VERSIONS:
-                    name = await name_of(broker, context_of("absent", theirs))
-                    if ours is theirs:
-                        assert name == "User:ANONYMOUS"
-                    else:
-                        assert "PROTOCOL_VERSION" in name
-
-    asyncio.run(story())
+            for theirs in VERSIONS:
+                name = await name_of(broker, context_of("absent", theirs))
+                if ours is theirs:
+                    assert name == "User:ANONYMOUS"
+                else:
+                    assert "PROTOCOL_VERSION" in name
 
 
-def test_without_a_common_suite_nobody_is_let_in() -> None:
-    async def story() -> None:
-        settings = tls_settings()._replace(ciphers=(AES_256,), newest="TLSv1.2")
-        async with running(whoami, tls=acceptor(settings)) as broker:
-            for suite, is_let_in in ((AES_256, True), (AES_128, False)):
-                context = context_of("absent", ssl.TLSVersion.TLSv1_2)
-                context.set_ciphers(suite)
-                name = await name_of(broker, context)
-                assert name.startswith("User:") == is_let_in
-                assert is_let_in or "HANDSHAKE_FAILURE" in name
-        # A suite of TLS 1.2 says nothing about TLS 1.3.
-        async with running(whoami, tls=acceptor(settings._replace(newest="TLSv1.3"))) as broker:
-            context = context_of("absent", ssl.TLSVersion.TLSv1_3)
-            context.set_ciphers(AES_128)
-            assert await name_of(broker, context) == "User:ANONYMOUS"
-
-    asyncio.run(story())
+async def test_without_a_common_suite_nobody_is_let_in() -> None:
+    settings = tls_settings()._replace(ciphers=(AES_256,), newest="TLSv1.2")
+    async with running(whoami, tls=acceptor(settings)) as broker:
+        for suite, is_let_in in ((AES_256, True), (AES_128, False)):
+            context = context_of("absent", ssl.TLSVersion.TLSv1_2)
+            context.set_ciphers(suite)
+            name = await name_of(broker, context)
+            assert name.startswith("User:") == is_let_in
+            assert is_let_in or "HANDSHAKE_FAILURE" in name
+    # A suite of TLS 1.2 says nothing about TLS 1.3.
+    async with running(whoami, tls=acceptor(settings._replace(newest="TLSv1.3"))) as broker:
+        context = context_of("absent", ssl.TLSVersion.TLSv1_3)
+        context.set_ciphers(AES_128)
+        assert await name_of(broker, context) == "User:ANONYMOUS"
 
 
 class Hanging:
@@ -246,21 +229,18 @@ class Hanging:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("is_graceful", [True, False])
-def test_a_client_may_leave_at_every_step_of_its_handshake(
+async def test_a_client_may_leave_at_every_step_of_its_handshake(
     version: ssl.TLSVersion, is_graceful: bool
 ) -> None:
-    async def story() -> None:
-        async with running(whoami, tls=TlsAcceptor(server("required"), PATIENCE_S)) as broker:
-            for flights in (0, 1):
-                for share in (0.0, 0.02, 0.5, 0.99, 1.0):
-                    hanging = Hanging(broker.port, version)
-                    await asyncio.to_thread(hanging.send, flights, share)
-                    hanging.leave(is_graceful=is_graceful)
-            await until(lambda: broker.metric("connection-count") == 0)
-            assert broker.metric("connection-creation-total") == 10
-            assert "CN=alice" in await name_of(broker, context_of("valid", version))
-
-    asyncio.run(story())
+    async with running(whoami, tls=TlsAcceptor(server("required"), PATIENCE_S)) as broker:
+        for flights in (0, 1):
+            for share in (0.0, 0.02, 0.5, 0.99, 1.0):
+                hanging = Hanging(broker.port, version)
+                await asyncio.to_thread(hanging.send, flights, share)
+                hanging.leave(is_graceful=is_graceful)
+        await until(lambda: broker.metric("connection-count") == 0)
+        assert broker.metric("connection-creation-total") == 10
+        assert "CN=alice" in await name_of(broker, context_of("valid", version))
 
 
 @asynccontextmanager
@@ -270,8 +250,7 @@ async def over_sasl(mode: ClientAuth) -> AsyncGenerator[Running]:
     metrics = Metrics()
     sasl = SaslListener("SASL_SSL", offered, SaslLimits(), SaslMetrics(metrics), lambda: 0)
     tls = TlsAcceptor(server(mode), PATIENCE_S, "SASL_SSL")
-    async with running(whoami, tls=tls) as broker:
-        broker.server.sasl = {"PLAINTEXT": sasl}
+    async with running(whoami, tls=tls, sasl=sasl) as broker:
         yield broker
 
 
@@ -283,7 +262,7 @@ async def over_sasl(mode: ClientAuth) -> AsyncGenerator[Running]:
         ("required", {"valid"}),
     ],
 )
-def test_where_sasl_follows_a_certificate_is_needed_but_gives_no_name(
+async def test_where_sasl_follows_a_certificate_is_needed_but_gives_no_name(
     mode: ClientAuth, let_in: set[str]
 ) -> None:
     async def login(broker: Running, context: ssl.SSLContext) -> bytes:
@@ -292,14 +271,11 @@ def test_where_sasl_follows_a_certificate_is_needed_but_gives_no_name(
         assert read_token(bytes(4) + await peer.ask(authenticate())).error_code == 0
         return await peer.ask(metadata())
 
-    async def story() -> None:
-        async with over_sasl(mode) as broker:
-            for certificate in ("valid", "untrusted", "absent"):
-                context = context_of(certificate)
-                if certificate in let_in:
-                    assert await login(broker, context) == b"User:alice"
-                    continue
-                with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                    await login(broker, context)
-
-    asyncio.run(story())
+    async with over_sasl(mode) as broker:
+        for certificate in ("valid", "untrusted", "absent"):
+            context = context_of(certificate)
+            if certificate in let_in:
+                assert await login(broker, context) == b"User:alice"
+                continue
+            with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+                await login(broker, context)

@@ -82,8 +82,7 @@ def test_without_a_rule_that_matches_nobody_is_let_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "rules",
-    ["default", "RULE:a/b", "DEFAULT/L", "RULE:^CN=(.*)$/$2/", "RULE:(/x/", "RULE:a/b/LU"],
+    "rules", ["default", "RULE:a/b", "DEFAULT/L", "RULE:^CN=(.*)$/$2/", "RULE:(/x/", "RULE:a/b/LU"]
 )
 def test_rules_that_cannot_be_read_are_refused(rules: str) -> None:
     with pytest.raises(MappingError):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
@@ -67,4 +68,6 @@ def test_records_are_replicated_committed_and_tiered(settings: Settings, tmp_pat
             values.append(message.value() or b"")
     consumer.close()
     assert sorted(values) == VALUES
-    wait_until(lambda: bool(list((tmp_path / "tier").rglob("*.log"))), 60, "a segment is tiered")
+    wait_until(
+        lambda: bool(list(live_paths(tmp_path / "tier", "**/*.log"))), 60, "a segment is tiered"
+    )

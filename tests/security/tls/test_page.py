@@ -1,12 +1,13 @@
 """docs/security.md, followed word by word: its broker's file, and a client with its properties."""
 
+import re
 import textwrap
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.clients.properties import parse_properties
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.house_rules import ROOT
@@ -22,7 +23,9 @@ PAGE = (ROOT / "docs" / "security.md").read_text()
 
 def block_after(words: str) -> str:
     """The indented block that follows these words."""
-    lines = PAGE.partition(words)[2].partition("\n\n")[2].splitlines()
+    anywhere = r"\s+".join(map(re.escape, words.split()))
+    _, after = re.split(anywhere, PAGE, maxsplit=1)
+    lines = after.partition("\n\n")[2].splitlines()
     block: list[str] = []
     for line in lines:
         if not line.startswith("    "):

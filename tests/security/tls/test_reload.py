@@ -100,9 +100,7 @@ class Listener:
 
 def issued(*names: str, owner: str = "broker") -> trustme.LeafCert:
     return authority("ours").issue_cert(
-        *(names or ("127.0.0.1", "localhost")),
-        common_name=owner,
-        organization_unit_name="tests",
+        *(names or ("127.0.0.1", "localhost")), common_name=owner, organization_unit_name="tests"
     )
 
 

@@ -88,7 +88,7 @@ def test_logs_that_are_gone_leave_the_file(tmp_path: Path) -> None:
     assert (tmp_path / CLEANER_OFFSET_FILE).read_text() == "0\n0\n"
 
 
-def test_clean_and_dirty_bytes_are_told_apart(tmp_path: Path) -> None:
+def test_clean_and_dirty_bytes_are_distinguished(tmp_path: Path) -> None:
     home = LogHome(tmp_path, COMPACTED)
     log = cleaned(home)
     roll(log)

@@ -45,8 +45,12 @@ def compacted(tmp_path: Path) -> UnifiedLog:
     return LogHome(tmp_path, COMPACTED).open()
 
 
-def test_the_last_record_of_each_key_stays_at_its_offset(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+@pytest.fixture
+def log(tmp_path: Path) -> UnifiedLog:
+    return compacted(tmp_path)
+
+
+def test_the_last_record_of_each_key_stays_at_its_offset(log: UnifiedLog) -> None:
     put(log, ("a", "1"), ("b", "1"), ("a", "2"))
     put(log, ("c", "1"), ("b", "2"))
     put(log, ("a", "3"))
@@ -56,8 +60,7 @@ def test_the_last_record_of_each_key_stays_at_its_offset(tmp_path: Path) -> None
     assert (log.log_start_offset, log.log_end_offset) == (0, 6)
 
 
-def test_a_batch_that_loses_records_covers_its_offsets_as_before(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_batch_that_loses_records_covers_its_offsets_as_before(log: UnifiedLog) -> None:
     put(log, ("a", "1"), ("b", "1"), ("a", "2"), ("b", "2"), ("c", "1"))
     put(log, ("c", "2"))
     roll(log)
@@ -66,8 +69,7 @@ def test_a_batch_that_loses_records_covers_its_offsets_as_before(tmp_path: Path)
     assert (first.base_offset, first.last_offset, first.record_count) == (0, 4, 2)
 
 
-def test_an_untouched_batch_stays_byte_for_byte(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_an_untouched_batch_stays_byte_for_byte(log: UnifiedLog) -> None:
     put(log, ("a", "1"), ("b", "1"))
     before = everything(log)
     roll(log)
@@ -77,9 +79,8 @@ def test_an_untouched_batch_stays_byte_for_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", CompressionType)
 def test_batches_of_every_codec_are_compacted_and_stay_in_it(
-    tmp_path: Path, codec: CompressionType
+    log: UnifiedLog, codec: CompressionType
 ) -> None:
-    log = compacted(tmp_path)
     append(log, keyed(("a", "x" * 50), ("b", "x" * 50), ("a", "y" * 50), compression=codec))
     roll(log)
     clean(log)
@@ -87,8 +88,7 @@ def test_batches_of_every_codec_are_compacted_and_stay_in_it(
     assert offsets(log) == [1, 2]
 
 
-def test_long_keys_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_long_keys_that_begin_alike_are_distinguished(log: UnifiedLog) -> None:
     long = "k" * 40
     put(log, (long + "1", "x"), (long + "2", "x"), (long + "1", "y"), (long[:15], "z"))
     roll(log)
@@ -113,8 +113,7 @@ def _keyless() -> memoryview:
     return memoryview(build_batch([Record(0, NOW_MS, None, b"v")]))
 
 
-def test_the_active_segment_is_never_touched(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_the_active_segment_is_never_touched(log: UnifiedLog) -> None:
     put(log, ("a", "1"))
     roll(log)
     put(log, ("a", "2"), ("a", "3"))
@@ -122,8 +121,7 @@ def test_the_active_segment_is_never_touched(tmp_path: Path) -> None:
     assert offsets(log) == [0, 1, 2]
 
 
-def test_a_segment_with_an_open_transaction_waits_and_all_that_follow(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_segment_with_an_open_transaction_waits_and_all_that_follow(log: UnifiedLog) -> None:
     put(log, ("a", "1"), ("a", "2"))
     roll(log)
     append(log, idempotent(0, 2, txn=True))
@@ -136,8 +134,7 @@ def test_a_segment_with_an_open_transaction_waits_and_all_that_follow(tmp_path: 
     assert offsets(log) == [1, 2, 3, 4]
 
 
-def test_nothing_is_superseded_by_a_record_that_is_not_durable_yet(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_nothing_is_superseded_by_a_record_that_is_not_durable_yet(log: UnifiedLog) -> None:
     put(log, ("a", "1"))
     roll(log)
     log.flush()
@@ -162,11 +159,7 @@ def test_what_the_offset_map_has_not_seen_stays_as_it_is(tmp_path: Path) -> None
     assert offsets(log) == [0, 1, 3]
 
 
-# -- Tombstones ---------------------------------------------------------------------------------
-
-
-def test_a_tombstone_stays_until_the_horizon_that_its_first_cleaning_sets(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_tombstone_stays_until_the_horizon_that_its_first_cleaning_sets(log: UnifiedLog) -> None:
     put(log, ("a", "1"), ("a", None), ("b", "1"))
     put(log, ("c", "1"))
     roll(log)
@@ -181,8 +174,7 @@ def test_a_tombstone_stays_until_the_horizon_that_its_first_cleaning_sets(tmp_pa
     assert offsets(log) == [2, 3]
 
 
-def test_the_horizon_leaves_the_records_times_as_they_were(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_the_horizon_leaves_the_records_times_as_they_were(log: UnifiedLog) -> None:
     put(log, ("a", None), ("b", "1"))
     roll(log)
     clean(log, now_ms=NOW_MS + 77)
@@ -191,15 +183,11 @@ def test_the_horizon_leaves_the_records_times_as_they_were(tmp_path: Path) -> No
     assert batch.max_timestamp == NOW_MS
 
 
-def test_a_tombstone_that_a_value_follows_goes_at_once(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_tombstone_that_a_value_follows_goes_at_once(log: UnifiedLog) -> None:
     put(log, ("a", None), ("a", "1"))
     roll(log)
     clean(log)
     assert surviving(log) == [(1, "a", "1")]
-
-
-# -- Producers and transactions -----------------------------------------------------------------
 
 
 def test_the_last_batch_of_an_active_producer_stays_though_it_is_empty(tmp_path: Path) -> None:
@@ -223,8 +211,7 @@ def test_the_last_batch_of_an_active_producer_stays_though_it_is_empty(tmp_path:
     assert (entry.last_sequence, entry.last_offset) == (3, 3)
 
 
-def test_a_retry_is_still_recognised_after_its_batch_was_emptied(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_retry_is_still_recognised_after_its_batch_was_emptied(log: UnifiedLog) -> None:
     append(log, idempotent(0, 2))
     put(log, ("k0", "new"), ("k1", "new"))
     roll(log)
@@ -233,8 +220,7 @@ def test_a_retry_is_still_recognised_after_its_batch_was_emptied(tmp_path: Path)
     assert log.log_end_offset == 4
 
 
-def test_a_forgotten_producers_emptied_batch_goes(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_forgotten_producers_emptied_batch_goes(log: UnifiedLog) -> None:
     append(log, idempotent(0, 2))
     put(log, ("k0", "new"), ("k1", "new"))
     roll(log)
@@ -244,9 +230,8 @@ def test_a_forgotten_producers_emptied_batch_goes(tmp_path: Path) -> None:
 
 
 def test_the_last_batch_of_the_cleaned_part_stays_so_that_readers_get_past_it(
-    tmp_path: Path,
+    log: UnifiedLog,
 ) -> None:
-    log = compacted(tmp_path)
     append(log, idempotent(0, 2, txn=True))
     end_transaction(log, ControlRecordType.ABORT)
     append(log, idempotent(2, 2, txn=True))
@@ -260,8 +245,7 @@ def test_the_last_batch_of_the_cleaned_part_stays_so_that_readers_get_past_it(
     assert RecordBatch(memoryview(content(fetch(log, 0)))).next_offset == log.log_end_offset
 
 
-def test_aborted_records_go_and_supersede_nothing(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_aborted_records_go_and_supersede_nothing(log: UnifiedLog) -> None:
     put(log, ("k0", "committed"), ("k1", "committed"))
     append(log, idempotent(0, 2, txn=True))
     end_transaction(log, ControlRecordType.ABORT)
@@ -270,8 +254,7 @@ def test_aborted_records_go_and_supersede_nothing(tmp_path: Path) -> None:
     assert surviving(log) == [(0, "k0", "committed"), (1, "k1", "committed")]
 
 
-def test_committed_records_supersede_like_others(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_committed_records_supersede_like_others(log: UnifiedLog) -> None:
     put(log, ("k0", "old"), ("k1", "old"))
     append(log, idempotent(0, 2, txn=True))
     end_transaction(log, ControlRecordType.COMMIT)
@@ -281,9 +264,8 @@ def test_committed_records_supersede_like_others(tmp_path: Path) -> None:
 
 
 def test_an_abort_marker_stays_with_its_entry_while_a_batch_of_its_transaction_does(
-    tmp_path: Path,
+    log: UnifiedLog,
 ) -> None:
-    log = compacted(tmp_path)
     append(log, idempotent(0, 2, txn=True))
     end_transaction(log, ControlRecordType.ABORT)
     put(log, ("z", "1"))
@@ -297,8 +279,7 @@ def test_an_abort_marker_stays_with_its_entry_while_a_batch_of_its_transaction_d
     assert len(before) == 1
 
 
-def test_a_marker_alone_gets_a_horizon_and_goes_when_it_has_passed(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_marker_alone_gets_a_horizon_and_goes_when_it_has_passed(log: UnifiedLog) -> None:
     append(log, idempotent(0, 2, txn=True))
     end_transaction(log, ControlRecordType.ABORT)
     append(log, idempotent(2, 1, txn=True))
@@ -318,11 +299,19 @@ def test_a_marker_alone_gets_a_horizon_and_goes_when_it_has_passed(tmp_path: Pat
     assert [batch.base_offset for batch in all_batches(log)] == [3, 4, 5]
 
 
-# -- Bounds and failures ------------------------------------------------------------------------
+def test_of_a_producer_without_data_the_marker_of_its_epoch_stays(log: UnifiedLog) -> None:
+    """What shows the producer's epoch; a marker of an earlier epoch shows nothing any more."""
+    append(log, idempotent(0, 2, txn=True))
+    end_transaction(log, ControlRecordType.ABORT)
+    end_transaction(log, ControlRecordType.ABORT, epoch=1)
+    put(log, ("z", "1"))
+    roll(log)
+    for now_ms in (NOW_MS, NOW_MS, NOW_MS + HOUR_MS):
+        clean(log, now_ms=now_ms)
+    assert [batch.base_offset for batch in all_batches(log)] == [3, 4]
 
 
-def test_a_small_offset_map_cleans_in_several_rounds(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_a_small_offset_map_cleans_in_several_rounds(log: UnifiedLog) -> None:
     for number in range(12):
         put(log, (f"k{number % 4}", f"v{number}"))
     roll(log)
@@ -335,8 +324,7 @@ def test_a_small_offset_map_cleans_in_several_rounds(tmp_path: Path) -> None:
     assert offsets(log) == [8, 9, 10, 11]
 
 
-def test_small_segments_become_few(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
+def test_small_segments_become_few(log: UnifiedLog) -> None:
     for number in range(20):
         put(log, (f"k{number % 2}", f"v{number}"))
         roll(log)

@@ -8,7 +8,7 @@ from tierlog.tests.storage.log_home import NOW_MS, LogHome
 from tierlog.tests.storage.manager.damaged_directories import flip, lived_in, truncate
 
 
-def test_what_a_recovery_drops_is_told_with_place_and_reason(tmp_path: Path) -> None:
+def test_what_a_recovery_drops_is_reported_with_place_and_reason(tmp_path: Path) -> None:
     home = LogHome(tmp_path)
     log = lived_in(home)
     bases = log.local.segments.base_offsets
@@ -29,7 +29,7 @@ def test_what_a_recovery_drops_is_told_with_place_and_reason(tmp_path: Path) -> 
     )
 
 
-def test_what_is_cut_out_of_the_middle_of_a_log_is_told_and_the_rest_is_kept(
+def test_what_is_cut_out_of_the_middle_of_a_log_is_reported_and_the_rest_is_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A closed segment without its index is recovered, as in Kafka up to the first wrong CRC."""
@@ -55,7 +55,7 @@ def test_what_is_cut_out_of_the_middle_of_a_log_is_told_and_the_rest_is_kept(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_torn_tail_is_told_whatever_the_last_stop_promised(tmp_path: Path, clean: bool) -> None:
+def test_a_torn_tail_is_reported_even_after_a_clean_shutdown(tmp_path: Path, clean: bool) -> None:
     home = LogHome(tmp_path)
     log = lived_in(home)
     log.close(NOW_MS)

@@ -89,7 +89,7 @@ def test_no_bytes_are_too_strange_to_be_refused(content: bytes) -> None:
 def test_a_log_begins_at_an_offset_with_its_older_part_in_the_tier(tmp_path: Path) -> None:
     home = LogHome(tmp_path, TIERED)
     log = filled(home)
-    log.update_highest_remote_offset(15)
+    log.bounds.update_highest_remote(15)
     log.start_at(AuxState(60, 40, [EpochEntry(0, 40), EpochEntry(2, 55)], NO_PRODUCERS))
     assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (40, 60, 60)
     assert (log.high_watermark, log.recovery_point) == (60, 60)

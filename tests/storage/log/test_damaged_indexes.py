@@ -77,7 +77,7 @@ def test_a_flipped_bit_changes_no_answer(
         path.write_bytes(damaged(original, bit))
         again = home.open()
         assert answers(again) == expected, f"bit {bit} of {path.name}"
-        told = [record.getMessage() for record in caplog.records]
-        assert all(str(home.path) in line for line in told)
+        messages = [record.getMessage() for record in caplog.records]
+        assert all(str(home.path) in line for line in messages)
         again.release()
         assert home.log_dir.is_online

@@ -43,7 +43,7 @@ def test_the_active_segment_is_rolled_and_not_deleted_before_it_is_in_the_tier(
     log = log_of(LogHome(tmp_path, replace(TIERED, local_retention_ms=1, retention_ms=3)), 1)
     log.delete_old_segments(NOW_MS + 2)
     assert log.local.segments.base_offsets == [0, 1]
-    log.update_highest_remote_offset(1)
+    log.bounds.update_highest_remote(1)
     assert clean(log, NOW_MS + 2) == (1, 1, 0)
     assert log.log_end_offset == 1
 
@@ -60,7 +60,7 @@ def test_local_limits_that_are_not_set_are_the_total_ones(
     tmp_path: Path, config: LogConfig, later_ms: int
 ) -> None:
     log = log_of(LogHome(tmp_path, config), 6)
-    log.update_highest_remote_offset(1)
+    log.bounds.update_highest_remote(1)
     assert clean(log, NOW_MS + later_ms) == (4, 2, 0)
 
 
@@ -69,7 +69,7 @@ def test_offsets_keep_their_positions_only_while_they_are_local(tmp_path: Path) 
     log = log_of(LogHome(tmp_path, config), 11, 11)
     more(log, 39, 10)
     assert log.local.segments.base_offsets == [0, 11, 21, 31, 41]
-    log.update_highest_remote_offset(30)
+    log.bounds.update_highest_remote(30)
     assert clean(log) == (2, 31, 0)
 
 
@@ -97,7 +97,7 @@ def test_with_copying_disabled_the_whole_of_retention_is_local(tmp_path: Path) -
     config = replace(UNLIMITED, local_retention_bytes=1, retention_bytes=5 * RECORD)
     log = log_of(LogHome(tmp_path, config), 6)
     assert clean(log) == (6, 0, 0)
-    log.update_highest_remote_offset(1)
+    log.bounds.update_highest_remote(1)
     assert clean(log) == (4, 2, 0)
     log.update_config(replace(config, remote_log_copy_disable=True))
     assert clean(log) == (4, 2, 0)
@@ -114,7 +114,7 @@ def test_with_copying_disabled_the_whole_of_retention_is_local(tmp_path: Path) -
 def test_without_a_cleanup_policy_local_retention_holds_all_the_same(tmp_path: Path) -> None:
     config = replace(UNLIMITED, cleanup_policy=(), local_retention_bytes=1)
     log = log_of(LogHome(tmp_path, config), 4)
-    log.update_highest_remote_offset(1)
+    log.bounds.update_highest_remote(1)
     assert clean(log) == (2, 2, 0)
     log.update_config(replace(config, remote_log_copy_disable=True, retention_bytes=1))
     assert clean(log) == (2, 2, 0)
@@ -138,9 +138,9 @@ def test_a_rule_that_lets_go_what_is_not_in_the_tier_is_caught(
         return Breached(segments, rolls_active=False)
 
     monkeypatch.setattr("tierlog.storage.log.unified_log.breached_segments", too_much)
-    log.update_highest_remote_offset(segments[-1].base_offset - 1)
+    log.bounds.update_highest_remote(segments[-1].base_offset - 1)
     with pytest.raises(AssertionError, match="neither in the tier nor below the log start"):
         log.delete_old_segments(NOW_MS)
     assert log.local.segments.first is segments[0]
-    log.update_highest_remote_offset(log.end_offset_of(segments[-1]) - 1)
+    log.bounds.update_highest_remote(log.end_offset_of(segments[-1]) - 1)
     assert log.delete_old_segments(NOW_MS) == len(segments)

@@ -21,12 +21,7 @@ from tierlog.storage.segment.log_segment import LogSegment
 from tierlog.tests.simulation.crash_points import cut_power_everywhere
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.storage.crash_scenarios import (
-    CONFIG,
-    NOW_MS,
-    LogScenario,
-    open_log,
-)
+from tierlog.tests.storage.crash_scenarios import CONFIG, NOW_MS, LogScenario, open_log
 
 
 class Appends(LogScenario):

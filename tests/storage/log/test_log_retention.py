@@ -130,8 +130,6 @@ def test_files_wait_under_another_name_before_they_go(tmp_path: Path) -> None:
     assert home.names(".snapshot") == [f"{3:020d}.snapshot"]
 
 
-# -- With a tier ------------------------------------------------------------------------------
-
 LOCAL_NOTHING = replace(TIERED, retention_ms=-1, local_retention_ms=0)
 
 
@@ -139,7 +137,7 @@ def test_nothing_leaves_the_disk_before_its_copy_is_finished(tmp_path: Path) -> 
     log = segmented(LogHome(tmp_path, LOCAL_NOTHING))
     assert log.delete_old_segments(NOW_MS) == 0
     for highest, base in [(0, 0), (1, 2), (2, 2), (4, 4), (5, 6)]:
-        log.update_highest_remote_offset(highest)
+        log.bounds.update_highest_remote(highest)
         log.delete_old_segments(NOW_MS)
         assert log.local_log_start_offset == base
     assert (log.log_start_offset, log.leader_epochs.entries[0]) == (0, (0, 0))
@@ -148,7 +146,7 @@ def test_nothing_leaves_the_disk_before_its_copy_is_finished(tmp_path: Path) -> 
 def test_total_retention_is_not_applied_to_local_segments(tmp_path: Path) -> None:
     config = replace(TIERED, retention_ms=10 * HOUR_MS, local_retention_ms=4 * HOUR_MS)
     log = segmented(LogHome(tmp_path, config))
-    log.update_highest_remote_offset(9)
+    log.bounds.update_highest_remote(9)
     assert log.delete_old_segments(NOW_MS) == 1
     log.update_config(replace(config, local_retention_ms=-2))
     assert log.delete_old_segments(NOW_MS) == 0
@@ -158,7 +156,7 @@ def test_local_retention_by_size(tmp_path: Path) -> None:
     size = len(plain(2))
     config = replace(TIERED, retention_ms=-1, local_retention_bytes=2 * size)
     log = segmented(LogHome(tmp_path, config))
-    log.update_highest_remote_offset(7)
+    log.bounds.update_highest_remote(7)
     assert log.delete_old_segments(NOW_MS) == 3
     assert (bases(log), log.log_start_offset) == ([6, 8], 0)
 
@@ -170,7 +168,7 @@ def test_an_active_segment_beyond_local_retention_is_rolled_for_the_copy(tmp_pat
     assert log.delete_old_segments(NOW_MS) == 0
     assert bases(log) == [0, 2]
     assert [segment.base_offset for segment in log.copy_candidates(0)] == [0]
-    log.update_highest_remote_offset(1)
+    log.bounds.update_highest_remote(1)
     assert log.delete_old_segments(NOW_MS) == 1
     assert log.delete_old_segments(NOW_MS) == 0
     assert bases(log) == [2]
@@ -194,7 +192,7 @@ def test_a_record_from_the_future_does_not_stay_local_for_ever(tmp_path: Path) -
     append(log, plain(timestamp=NOW_MS + 1000))
     log.roll(NOW_MS)
     append(log, plain(timestamp=NOW_MS))
-    log.update_highest_remote_offset(0)
+    log.bounds.update_highest_remote(0)
     log.local.segments.first.flush_log()
     written = (NOW_MS - 2 * HOUR_MS) / 1000
     os.utime(log.local.segments.first.path, (written, written))

@@ -35,9 +35,6 @@ def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
 
 
-# -- Truncation --------------------------------------------------------------------------------
-
-
 @settings(deadline=None, max_examples=40)
 @given(counts=st.lists(st.integers(1, 4), min_size=1, max_size=20), cut=st.integers(0, 60))
 def test_after_truncation_the_log_is_as_if_the_rest_was_never_there(
@@ -90,10 +87,10 @@ def test_what_was_cut_off_no_longer_counts_as_copied(
     tmp_path: Path, cut: int, expected: int
 ) -> None:
     log = filled(LogHome(tmp_path, TIERED), 20)
-    log.update_highest_remote_offset(15)
+    log.bounds.update_highest_remote(15)
     log.truncate_to(cut)
     assert log.highest_remote_offset == expected
-    log.update_highest_remote_offset(15)
+    log.bounds.update_highest_remote(15)
     log.truncate_fully_and_start_at(cut)
     assert log.highest_remote_offset == expected
 
@@ -103,9 +100,6 @@ def test_truncating_below_the_first_segment_starts_afresh(tmp_path: Path) -> Non
     log.delete_old_segments(NOW_MS)
     log.truncate_to(2)
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
-
-
-# -- A failing disk -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
@@ -128,7 +122,7 @@ def test_a_failed_write_takes_the_directory_offline_and_shows_nothing(code: int)
         assert code_of(caught) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_flushing_in_another_thread_moves_the_recovery_point_when_told(tmp_path: Path) -> None:
+def test_flushing_in_another_thread_moves_the_recovery_point_on_completion(tmp_path: Path) -> None:
     log = filled(LogHome(tmp_path), 20)
     task = log.prepare_flush()
     assert task is not None

@@ -14,7 +14,7 @@ from tierlog.clients.record.compression import CompressionType, compress
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.record.layout import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
 from tierlog.storage.config import LogConfig
-from tierlog.storage.log.append_info import RecordValidationError
+from tierlog.storage.log.append_result import RecordValidationError
 from tierlog.storage.log.log_validator import (
     Appendable,
     AppendContext,

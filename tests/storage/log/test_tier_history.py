@@ -20,8 +20,5 @@ def test_a_segment_tells_nothing_below_the_log_start_of_its_copy() -> None:
         segment(4, 10, 29, [(2, 10)]),
     )
     assert mended_history(remote, (), LogExtent(0, 30, 40)) == [(0, 0), (2, 10)]
-    remote = remote_log(
-        segment(1, 0, 9, [(0, 0), (1, 7)]),
-        segment(2, 7, 21, [(1, 10), (2, 12)]),
-    )
+    remote = remote_log(segment(1, 0, 9, [(0, 0), (1, 7)]), segment(2, 7, 21, [(1, 10), (2, 12)]))
     assert mended_history(remote, (), LogExtent(0, 22, 40)) == [(0, 0), (1, 7), (2, 12)]

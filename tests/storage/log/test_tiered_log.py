@@ -30,9 +30,6 @@ def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
 
 
-# -- Offsets by timestamp ----------------------------------------------------------------
-
-
 def test_timestamps_lead_to_the_first_record_as_young(tmp_path: Path) -> None:
     log = LogHome(tmp_path).open()
     for step in range(30):
@@ -56,16 +53,13 @@ def test_the_named_offsets(tmp_path: Path) -> None:
     assert log.offset_for_timestamp(-5) == TimestampAndOffset(-1, -1, -1)
 
 
-# -- The remote tier ---------------------------------------------------------------------------
-
-
 def tiered(home: LogHome) -> UnifiedLog:
     """A log whose first segments are only in the tier."""
     log = home.open()
     for step in range(30):
         append(log, plain(2, timestamp=NOW_MS + step), step // 10)
     log.update_config(replace(TIERED, local_retention_bytes=0, retention_bytes=-1))
-    log.update_highest_remote_offset(39)
+    log.bounds.update_highest_remote(39)
     log.delete_old_segments(NOW_MS)
     return log
 
@@ -124,8 +118,8 @@ def test_a_look_up_in_the_tier_names_the_topic_id_that_the_log_has_now(tmp_path:
     log = filled(LogHome(tmp_path, TIERED), 60)
     topic_id = Uuid(bytes(range(1, 17)))
     write_topic_id(log, topic_id)
-    log.update_highest_remote_offset(log.log_end_offset - 10)
-    log.increment_local_log_start_offset(20)
+    log.bounds.update_highest_remote(log.log_end_offset - 10)
+    log.bounds.advance_local_log_start(20)
     lookup = log.offset_for_timestamp(NOW_MS)
     assert isinstance(lookup, RemoteTimestampLookup)
     assert lookup.topic_id_partition.topic_id == log.topic_id == topic_id

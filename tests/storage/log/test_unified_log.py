@@ -41,11 +41,12 @@ def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
 
 
-# -- Appending ---------------------------------------------------------------------------------
+@pytest.fixture
+def log(tmp_path: Path) -> UnifiedLog:
+    return LogHome(tmp_path).open()
 
 
-def test_offsets_are_dense_and_the_answer_names_them(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_offsets_are_dense_and_the_answer_names_them(log: UnifiedLog) -> None:
     first = append(log, plain(3, timestamp=NOW_MS - 5))
     second = append(log, plain(2))
     assert (first.first_offset, first.last_offset, first.max_timestamp) == (0, 2, NOW_MS - 5)
@@ -54,16 +55,14 @@ def test_offsets_are_dense_and_the_answer_names_them(tmp_path: Path) -> None:
     assert log.log_end_offset == 5
 
 
-def test_the_stored_bytes_are_the_sent_bytes(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_the_stored_bytes_are_the_sent_bytes(log: UnifiedLog) -> None:
     sent = [plain(count) for count in (1, 2, 3)]
     for view in sent:
         append(log, view)
     assert everything(log) == b"".join(sent)
 
 
-def test_a_retry_is_answered_with_the_first_answer(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_a_retry_is_answered_with_the_first_answer(log: UnifiedLog) -> None:
     append(log, plain(4))
     append(log, idempotent(0, 3))
     again = append(log, idempotent(0, 3))
@@ -72,8 +71,7 @@ def test_a_retry_is_answered_with_the_first_answer(tmp_path: Path) -> None:
     assert log.log_end_offset == 7
 
 
-def test_a_gap_in_the_sequence_changes_nothing(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_a_gap_in_the_sequence_changes_nothing(log: UnifiedLog) -> None:
     append(log, idempotent(0))
     with pytest.raises(KafkaError) as caught:
         append(log, idempotent(5))
@@ -118,8 +116,7 @@ def test_a_follower_refuses_damaged_bytes(tmp_path: Path) -> None:
     assert log.log_end_offset == 0
 
 
-def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_a_batch_larger_than_a_segment_is_refused(log: UnifiedLog) -> None:
     with pytest.raises(KafkaError) as caught:
         append(log, plain(size=2000))
     assert code_of(caught) is ErrorCode.RECORD_LIST_TOO_LARGE
@@ -132,9 +129,6 @@ def test_flush_messages_makes_every_nth_record_durable(tmp_path: Path) -> None:
         append(log, plain())
         points.append(log.recovery_point)
     assert points == [0, 0, 3, 3, 3, 6, 6]
-
-
-# -- Rolling ------------------------------------------------------------------------------
 
 
 def segments(log: UnifiedLog) -> list[int]:
@@ -170,15 +164,13 @@ def test_records_without_timestamps_age_with_their_file(tmp_path: Path) -> None:
     assert segments(log) == [0, 1]
 
 
-def test_an_empty_segment_is_never_rolled(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_an_empty_segment_is_never_rolled(log: UnifiedLog) -> None:
     log.roll(NOW_MS)
     assert not rolls(log, NOW_MS + 10**12)
     assert segments(log) == [0]
 
 
-def test_a_roll_leaves_a_snapshot_of_the_producers(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_a_roll_leaves_a_snapshot_of_the_producers(log: UnifiedLog) -> None:
     append(log, idempotent(0, 3))
     log.roll(NOW_MS)
     assert list(log.producers.snapshot_offsets) == [3]
@@ -203,8 +195,7 @@ def test_a_full_time_index_rolls_the_segment(tmp_path: Path) -> None:
     assert len(segments(later)) > len(segments(same)) > 1
 
 
-def test_the_youngest_record_is_found_in_any_segment(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_the_youngest_record_is_found_in_any_segment(log: UnifiedLog) -> None:
     for timestamp in (NOW_MS, NOW_MS + 500, NOW_MS + 100):
         append(log, plain(timestamp=timestamp))
         log.roll(NOW_MS)
@@ -227,9 +218,6 @@ def test_jitter_spreads_rolls_and_never_delays_them(tmp_path: Path) -> None:
     append(log, plain(timestamp=NOW_MS))
     assert not rolls(log, NOW_MS + 500)
     assert rolls(log, NOW_MS + 1001)
-
-
-# -- Reading ------------------------------------------------------------------------------
 
 
 def test_every_offset_leads_to_the_batch_that_holds_it(tmp_path: Path) -> None:
@@ -360,17 +348,13 @@ def test_a_fetch_stays_readable_while_its_segment_is_deleted(tmp_path: Path) -> 
     assert content(found) == expected
 
 
-# -- Bounds ------------------------------------------------------------------------------------
-
-
 def test_the_high_watermark_stays_within_the_log(tmp_path: Path) -> None:
     log = filled(LogHome(tmp_path))
     assert log.update_high_watermark(10**6) == 20
     assert log.update_high_watermark(-5) == 0
 
 
-def test_the_log_start_moves_forward_only_and_never_beyond_the_watermark(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_the_log_start_moves_forward_only_and_never_beyond_the_watermark(log: UnifiedLog) -> None:
     for epoch in range(5):
         append(log, plain(2), epoch)
     assert log.maybe_increment_log_start_offset(5)
@@ -384,8 +368,7 @@ def test_the_log_start_moves_forward_only_and_never_beyond_the_watermark(tmp_pat
     assert code_of(caught) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_epoch_ends_follow_the_history(tmp_path: Path) -> None:
-    log = LogHome(tmp_path).open()
+def test_epoch_ends_follow_the_history(log: UnifiedLog) -> None:
     append(log, plain(2), 1)
     append(log, plain(3), 4)
     assert log.end_offset_for_epoch(1) == (1, 2)

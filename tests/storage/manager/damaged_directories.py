@@ -4,12 +4,7 @@ from pathlib import Path
 
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.storage.log.unified_log import UnifiedLog
-from tierlog.tests.storage.log_home import (
-    LogHome,
-    append,
-    end_transaction,
-    idempotent,
-)
+from tierlog.tests.storage.log_home import LogHome, append, end_transaction, idempotent
 
 
 def lived_in(home: LogHome, count: int = 20) -> UnifiedLog:

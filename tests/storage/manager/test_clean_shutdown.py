@@ -135,14 +135,12 @@ def test_a_broker_flushes_its_logs_side_by_side(is_failing: bool) -> None:
     assert ends.count(6) >= (2 if is_failing else 4)
 
 
-def test_real_files_are_closed_side_by_side(tmp_path: Path) -> None:
-    async def story(_: SimulatedLoop) -> None:
-        logs = LogManager(OsFiles(), [str(tmp_path)], SMALL)
-        logs.start(NOW_MS)
-        four_logs(logs)
-        await close_logs(logs, LoopExecutor(), NOW_MS, 5)
-
-    simulate(story)
+@pytest.mark.usefixtures("loop")
+async def test_real_files_are_closed_side_by_side(tmp_path: Path) -> None:
+    logs = LogManager(OsFiles(), [str(tmp_path)], SMALL)
+    logs.start(NOW_MS)
+    four_logs(logs)
+    await close_logs(logs, LoopExecutor(), NOW_MS, 5)
     again = LogManager(OsFiles(), [str(tmp_path)], SMALL)
     assert again.log_dirs[0].clean_shutdown_broker_epoch() == 5
     again.start(NOW_MS)
@@ -183,7 +181,7 @@ def test_a_stop_makes_few_files_for_logs_of_a_few_records(
     for log in made:
         append(log, plain(3))
         append(log, idempotent(0) if has_producers else plain())
-    told = [(everything(log), log.local.active_segment.largest_timestamp) for log in made]
+    states = [(everything(log), log.local.active_segment.largest_timestamp) for log in made]
     entries = [set(log.producers.entries) for log in made]
     files.made.clear()
     logs.shutdown(NOW_MS)
@@ -194,7 +192,9 @@ def test_a_stop_makes_few_files_for_logs_of_a_few_records(
     logs = LogManager(files, [str(tmp_path)], LogConfig())
     logs.start(NOW_MS)
     found = [log for log in map(logs.get_log, names) if log is not None]
-    assert [(everything(log), log.local.active_segment.largest_timestamp) for log in found] == told
+    assert [
+        (everything(log), log.local.active_segment.largest_timestamp) for log in found
+    ] == states
     assert [set(log.producers.entries) for log in found] == entries
     assert files.made == []
     # A segment that is closed for good is looked up in: it has its indexes.

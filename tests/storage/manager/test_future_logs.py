@@ -27,6 +27,7 @@ from tierlog.storage.log_file import (
 )
 from tierlog.storage.manager.future_copy import FutureCopy
 from tierlog.storage.manager.log_manager import LogManager
+from tierlog.storage.producer.producer_entry import AppendOrigin
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.storage.log_home import (
@@ -40,6 +41,7 @@ from tierlog.tests.storage.log_home import (
     everything,
     idempotent,
     indexes,
+    marker,
     plain,
     producer_states,
 )
@@ -178,6 +180,17 @@ def test_producers_are_known_as_before(tmp_path: Path) -> None:
     assert log.last_stable_offset == log.log_end_offset
 
 
+def test_a_transaction_whose_marker_is_not_replicated_stays_unstable(tmp_path: Path) -> None:
+    move = Move(tmp_path)
+    append(move.current, idempotent(0, txn=True))
+    ending = marker(ControlRecordType.COMMIT)
+    move.current.append_as_leader(ending, 0, NOW_MS, AppendOrigin.COORDINATOR)
+    log = move.take_over()
+    assert (log.high_watermark, log.last_stable_offset) == (21, 20)
+    log.update_high_watermark(22)
+    assert log.last_stable_offset == 22
+
+
 def test_aborted_transactions_come_over(move: Move) -> None:
     append(move.current, idempotent(0, txn=True))
     end_transaction(move.current, ControlRecordType.ABORT)
@@ -185,9 +198,6 @@ def test_aborted_transactions_come_over(move: Move) -> None:
     log = move.take_over()
     assert log.aborted_transactions(0, 100) == before != []
     assert set(indexes(log)) == {segment.base_offset for segment in log.local.segments}
-
-
-# -- Following --------------------------------------------------------------------------------
 
 
 def test_records_that_are_deleted_meanwhile_go_from_both(move: Move) -> None:
@@ -264,7 +274,7 @@ def test_only_the_local_part_of_a_tiered_log_is_copied(tmp_path: Path) -> None:
     move = Move(tmp_path, config, batches=0)
     for epoch in range(30):
         append(move.current, idempotent(2 * epoch, 2), epoch=epoch)
-    move.current.update_highest_remote_offset(43)
+    move.current.bounds.update_highest_remote(43)
     assert move.logs.delete_old_segments(move.current, NOW_MS + 1) > 0
     local_start = move.current.local_log_start_offset
     assert 0 < local_start <= 44
@@ -275,9 +285,6 @@ def test_only_the_local_part_of_a_tiered_log_is_copied(tmp_path: Path) -> None:
     assert log.highest_remote_offset == 43
     assert everything(log) != b""
     assert append(log, idempotent(60, 2), epoch=29).first_offset == 60
-
-
-# -- At a start, and when a disk fails --------------------------------------------------------
 
 
 def test_a_move_is_found_again_at_the_next_start(move: Move) -> None:
@@ -416,9 +423,6 @@ def test_nothing_is_moved_while_a_directory_is_offline(move: Move) -> None:
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(KafkaError, match=r"Log directory .* is offline"):
         move.logs.placement.directory_at(str(move.path / "a"))
-
-
-# -- Where logs are made ----------------------------------------------------------------------
 
 
 def test_a_directory_that_is_not_configured_is_not_found(move: Move) -> None:

@@ -51,8 +51,12 @@ def picture(log: UnifiedLog) -> dict[str, object]:
     }
 
 
-def test_a_log_that_was_closed_is_found_as_it_was(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+@pytest.fixture
+def home(tmp_path: Path) -> LogHome:
+    return LogHome(tmp_path)
+
+
+def test_a_log_that_was_closed_is_found_as_it_was(home: LogHome) -> None:
     log = lived_in(home)
     before = picture(log)
     log.close(NOW_MS)
@@ -61,8 +65,7 @@ def test_a_log_that_was_closed_is_found_as_it_was(tmp_path: Path) -> None:
     assert again.recovery_point == again.log_end_offset
 
 
-def test_a_log_that_was_killed_is_found_as_it_was(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_log_that_was_killed_is_found_as_it_was(home: LogHome) -> None:
     log = lived_in(home)
     before = picture(log)
     log.release()
@@ -74,8 +77,7 @@ def test_a_log_that_was_killed_is_found_as_it_was(tmp_path: Path) -> None:
     assert again.recovery_point == 0
 
 
-def test_rebuilt_indexes_are_the_originals(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_rebuilt_indexes_are_the_originals(home: LogHome) -> None:
     log = lived_in(home)
     log.close(NOW_MS)
     before = indexes(home.open())
@@ -99,9 +101,8 @@ def garbage(path: Path) -> None:
 @pytest.mark.parametrize("damage", [truncate, flip, zero, garbage])
 @pytest.mark.parametrize("where", [0, 2, -1])
 def test_damage_cuts_the_log_there_and_takes_all_later_segments(
-    tmp_path: Path, damage: Callable[[Path], None], where: int
+    home: LogHome, damage: Callable[[Path], None], where: int
 ) -> None:
-    home = LogHome(tmp_path)
     log = lived_in(home)
     before, bases = everything(log), log.local.segments.base_offsets
     log.close(NOW_MS)
@@ -119,9 +120,8 @@ def test_damage_cuts_the_log_there_and_takes_all_later_segments(
 
 @pytest.mark.parametrize("damage", [truncate, zero, garbage])
 def test_a_clean_stop_is_not_believed_against_the_bytes(
-    tmp_path: Path, damage: Callable[[Path], None]
+    home: LogHome, damage: Callable[[Path], None]
 ) -> None:
-    home = LogHome(tmp_path)
     log = lived_in(home)
     before = everything(log)
     log.close(NOW_MS)
@@ -134,8 +134,7 @@ def test_a_clean_stop_is_not_believed_against_the_bytes(
     assert info.first_offset == again.log_end_offset - 1
 
 
-def test_below_the_recovery_point_nothing_is_read_again(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_below_the_recovery_point_nothing_is_read_again(home: LogHome) -> None:
     log = lived_in(home)
     bases = log.local.segments.base_offsets
     log.close(NOW_MS)
@@ -143,8 +142,7 @@ def test_below_the_recovery_point_nothing_is_read_again(tmp_path: Path) -> None:
     assert home.open(clean=False, recovery_point=bases[2]).local.segments.base_offsets == bases
 
 
-def test_a_segment_that_runs_into_the_next_ends_the_log_between_them(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_segment_that_runs_into_the_next_ends_the_log_between_them(home: LogHome) -> None:
     log = home.open()
     for _ in range(2):
         append(log, plain(2))
@@ -155,8 +153,7 @@ def test_a_segment_that_runs_into_the_next_ends_the_log_between_them(tmp_path: P
     assert home.open(clean=False).log_end_offset == 2
 
 
-def test_a_lost_segment_end_is_a_gap_and_ends_the_log(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_lost_segment_end_is_a_gap_and_ends_the_log(home: LogHome) -> None:
     log = home.open()
     append(log, plain(2))
     append(log, plain(2))
@@ -219,8 +216,7 @@ def test_whatever_survives_is_a_prefix_and_its_state_is_its_fold(
     folded.release()
 
 
-def test_left_over_files_of_unfinished_work_go(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_left_over_files_of_unfinished_work_go(home: LogHome) -> None:
     log = lived_in(home)
     before = picture(log)
     log.close(NOW_MS)
@@ -236,8 +232,7 @@ def test_left_over_files_of_unfinished_work_go(tmp_path: Path) -> None:
     assert not (home.path / f"{10**6:020d}.index").exists()
 
 
-def test_a_finished_cleaning_takes_the_place_of_what_it_cleaned(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_finished_cleaning_takes_the_place_of_what_it_cleaned(home: LogHome) -> None:
     log = home.open()
     for _ in range(3):
         append(log, plain(2))
@@ -252,8 +247,7 @@ def test_a_finished_cleaning_takes_the_place_of_what_it_cleaned(tmp_path: Path) 
     assert again.local.segments.base_offsets == [0, 4, 6]
 
 
-def test_a_swap_beside_unfinished_cleaning_is_given_up(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_swap_beside_unfinished_cleaning_is_given_up(home: LogHome) -> None:
     log = lived_in(home)
     before = picture(log)
     log.close(NOW_MS)
@@ -263,8 +257,7 @@ def test_a_swap_beside_unfinished_cleaning_is_given_up(tmp_path: Path) -> None:
     assert home.names(".swap") == []
 
 
-def test_the_epoch_history_is_cut_to_the_log(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_the_epoch_history_is_cut_to_the_log(home: LogHome) -> None:
     log = lived_in(home)
     end = log.log_end_offset
     log.close(NOW_MS)
@@ -279,10 +272,9 @@ def test_the_epoch_history_is_cut_to_the_log(tmp_path: Path) -> None:
     "wrong", ["", "0\n0\n", "0\n1\n1 0\n", "0\n2\n5 0\n3 9\n", "0\n1\n0 9999\n"]
 )
 def test_a_history_that_contradicts_the_batches_is_read_from_them(
-    tmp_path: Path, wrong: str, caplog: pytest.LogCaptureFixture
+    home: LogHome, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a clean stop, where nobody looks at the batches otherwise."""
-    home = LogHome(tmp_path)
     log = lived_in(home)
     right, held = log.leader_epochs.entries, everything(log)
     log.close(NOW_MS)
@@ -297,8 +289,7 @@ def test_a_history_that_contradicts_the_batches_is_read_from_them(
     assert not caplog.records
 
 
-def test_a_log_start_beyond_the_end_begins_an_empty_log(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_log_start_beyond_the_end_begins_an_empty_log(home: LogHome) -> None:
     lived_in(home).close(NOW_MS)
     log = home.open(log_start=10**6)
     assert (log.log_start_offset, log.log_end_offset, everything(log)) == (10**6, 10**6, b"")
@@ -318,15 +309,13 @@ def test_a_tiered_log_still_starts_where_the_checkpoint_says(tmp_path: Path) -> 
     assert home.open(log_start=40).log_start_offset == 100
 
 
-def test_a_fresh_log_has_one_empty_file(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_fresh_log_has_one_empty_file(home: LogHome) -> None:
     log = home.open()
     assert [path.name for path in home.path.iterdir()] == [f"{0:020d}.log"]
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 0, 0)
 
 
-def test_a_damaged_epoch_checkpoint_is_told_again_by_the_batches(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_damaged_epoch_checkpoint_is_rebuilt_from_the_batches(home: LogHome) -> None:
     log = lived_in(home)
     before = log.leader_epochs.entries
     log.close(NOW_MS)
@@ -336,9 +325,8 @@ def test_a_damaged_epoch_checkpoint_is_told_again_by_the_batches(tmp_path: Path)
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_all_five_batches_in_flight_are_recognised_after_a_restart(
-    tmp_path: Path, clean: bool
+    home: LogHome, clean: bool
 ) -> None:
-    home = LogHome(tmp_path)
     log = home.open()
     for sequence in range(20):
         append(log, idempotent(sequence))
@@ -386,10 +374,7 @@ def stamped(view: memoryview, offset: int) -> bytes:
     return bytes(view)
 
 
-def test_a_closed_segment_that_ends_in_other_bytes_is_cut_after_a_clean_stop(
-    tmp_path: Path,
-) -> None:
-    home = LogHome(tmp_path)
+def test_a_closed_segment_that_ends_in_other_bytes_is_cut_after_a_clean_stop(home: LogHome) -> None:
     log = lived_in(home)
     before = picture(log)
     log.close(NOW_MS)
@@ -405,10 +390,9 @@ def empty(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [empty, Path.unlink])
-def test_a_gap_between_segments_is_told_with_its_offsets(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object]
+def test_a_gap_between_segments_is_reported_with_its_offsets(
+    home: LogHome, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object]
 ) -> None:
-    home = LogHome(tmp_path)
     log = lived_in(home)
     bases, end = log.local.segments.base_offsets, log.log_end_offset
     log.close(NOW_MS)
@@ -423,9 +407,8 @@ def test_a_gap_between_segments_is_told_with_its_offsets(
 
 @pytest.mark.parametrize("name", [f"{0:020d}.index", "leader-epoch-checkpoint"])
 def test_a_folder_in_the_place_of_a_file_is_set_aside(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+    home: LogHome, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    home = LogHome(tmp_path)
     log = lived_in(home)
     before = everything(log)
     log.close(NOW_MS)
@@ -476,7 +459,7 @@ def test_a_wrong_base_offset_that_others_prove_is_put_right(
 
 
 @pytest.mark.parametrize("wrong", [2**63 - 2, 2**32 + 5, 26, 19, 11, 1])
-def test_a_wrong_base_offset_that_nothing_proves_ends_the_log_and_is_told(
+def test_a_wrong_base_offset_that_nothing_proves_ends_the_log_and_is_reported(
     tmp_path: Path, wrong: int
 ) -> None:
     home = LogHome(tmp_path, ONE_SEGMENT)
@@ -485,8 +468,8 @@ def test_a_wrong_base_offset_that_nothing_proves_ends_the_log_and_is_told(
     (home.path / f"{0:020d}.index").unlink(missing_ok=True)
     again = home.open(clean=False)
     again.update_high_watermark(again.log_end_offset)
-    told = [loss.offset for loss in home.log_dir.losses]
-    assert (again.log_end_offset, told) == (18, [18])
+    offsets = [loss.offset for loss in home.log_dir.losses]
+    assert (again.log_end_offset, offsets) == (18, [18])
     append(again, plain(1))
     assert again.log_end_offset == 19
 
@@ -551,8 +534,7 @@ def test_a_lost_epoch_history_costs_no_record_of_a_topic_that_was_compacted_once
     assert not home.log_dir.losses
 
 
-def test_a_damaged_batch_that_was_synced_stays_and_a_follower_drops_it(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_damaged_batch_that_was_synced_stays_and_a_follower_drops_it(home: LogHome) -> None:
     log = filled(home, 10)
     end = log.log_end_offset
     log.release()
@@ -571,9 +553,8 @@ def test_a_damaged_batch_that_was_synced_stays_and_a_follower_drops_it(tmp_path:
 
 @pytest.mark.parametrize("clean_stop", [True, False])
 def test_damage_below_what_was_synced_ends_its_segment_and_no_other(
-    tmp_path: Path, clean_stop: bool
+    home: LogHome, clean_stop: bool
 ) -> None:
-    home = LogHome(tmp_path)
     log = filled(home, 60)
     bases, end = log.local.segments.base_offsets, log.log_end_offset
     log.close(NOW_MS)
@@ -589,11 +570,10 @@ def test_damage_below_what_was_synced_ends_its_segment_and_no_other(
     assert (loss.offset, loss.later_segments) == (bases[1], 0)
 
 
-def test_an_index_whose_log_file_is_gone_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_an_index_whose_log_file_is_gone_is_reported(
+    home: LogHome, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing else tells that a log has lost its first segment."""
-    home = LogHome(tmp_path)
     lived_in(home).close(NOW_MS)
     (home.path / home.names(".log")[0]).unlink()
     orphan = home.path / home.names(".index")[0]
@@ -604,10 +584,9 @@ def test_an_index_whose_log_file_is_gone_is_told(
 
 
 def test_holes_of_a_log_that_is_compacted_no_more_stay_where_its_epochs_are_lost(
-    tmp_path: Path,
+    home: LogHome,
 ) -> None:
     """What was on the disk at the last checkpoint has no lost tail, whatever is read again."""
-    home = LogHome(tmp_path)
     log = lived_in(home)
     bases, end = log.local.segments.base_offsets, log.log_end_offset
     log.close(NOW_MS)
@@ -623,8 +602,9 @@ def test_holes_of_a_log_that_is_compacted_no_more_stay_where_its_epochs_are_lost
         found.release()
 
 
-def test_a_crash_takes_nothing_of_a_log_that_was_compacted_once(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
+def test_a_crash_takes_nothing_of_a_log_that_was_compacted_once(
+    home: LogHome, tmp_path: Path
+) -> None:
     log = lived_in(home)
     bases, end = log.local.segments.base_offsets, log.log_end_offset
     log.release()

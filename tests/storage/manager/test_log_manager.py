@@ -102,7 +102,7 @@ def test_a_tiered_log_keeps_its_start_over_a_restart(tmp_path: Path) -> None:
     for _ in range(30):
         append(log, plain(2))
     log.maybe_increment_log_start_offset(4)
-    log.update_highest_remote_offset(49)
+    log.bounds.update_highest_remote(49)
     assert logs.delete_old_segments(log, NOW_MS + 1) > 0
     local_start = log.local_log_start_offset
     assert local_start > 4
@@ -233,7 +233,7 @@ def test_a_damaged_checkpoint_costs_a_longer_recovery_only(tmp_path: Path) -> No
     assert (found.log_end_offset, found.high_watermark) == (3, 0)
 
 
-def test_a_log_whose_topic_cannot_be_told_stops_the_start(tmp_path: Path) -> None:
+def test_a_log_of_an_unknown_topic_stops_the_start(tmp_path: Path) -> None:
     logs = started(tmp_path)
     logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
     logs.shutdown(NOW_MS)
@@ -309,9 +309,6 @@ def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     logs.producer_expiration_ms = 1_000
     logs.remove_expired_producers(log, NOW_MS + 1_000)
     assert log.producers.entries == {}
-
-
-# -- Whose directory it is --------------------------------------------------------------------
 
 
 def test_a_directory_is_tied_to_its_cluster_and_node(tmp_path: Path) -> None:
@@ -405,9 +402,6 @@ def test_the_marker_tells_the_broker_epoch(tmp_path: Path, content: str | None, 
     if content is not None:
         (tmp_path / ".kafka_cleanshutdown").write_text(content)
     assert LogDir(OsFiles(), str(tmp_path)).clean_shutdown_broker_epoch() == epoch
-
-
-# -- Failure ----------------------------------------------------------------------------------
 
 
 def two_disks() -> tuple[SimulatedDisk, LogManager, list[LogDir]]:

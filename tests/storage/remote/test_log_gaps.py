@@ -19,7 +19,7 @@ def test_a_log_whose_tier_reaches_its_disk_has_no_gap() -> None:
     assert not log_has_gap(remote_log(), HISTORY, LogExtent(30, 30, 50))
 
 
-def test_the_first_offset_that_is_missing_is_told() -> None:
+def test_the_first_offset_that_is_missing_is_reported() -> None:
     log = remote_log(segment(1, 0, 9, [(0, 0)]), segment(2, 12, 14, [(0, 12)]))
     assert first_gap(log, HISTORY, 5, 30) == 10
     assert first_gap(log, HISTORY, 12, 30) == 15

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.remote.remote_lineage import (
+    Lineage,
     LogExtent,
     OffsetAndEpoch,
     copied_up_to,
     epoch_of_offset,
     highest_remote_offset,
-    is_within_leader_epochs,
     remote_log_start_offset,
     without_empty_epochs,
 )
@@ -37,7 +37,7 @@ def test_the_answer_is_kafkas_for_each_recorded_case() -> None:
     for epochs, offsets, history, log_end_offset, expected in cases:
         start, end = offsets.strip().split("-")
         each = segment(1, int(start), int(end), parse(epochs))
-        answer = is_within_leader_epochs(each, int(log_end_offset), parse(history))
+        answer = Lineage(parse(history)).holds(each, int(log_end_offset))
         assert str(answer).lower() == expected.strip(), (epochs, offsets, history, log_end_offset)
 
 
@@ -56,17 +56,17 @@ def test_the_answer_is_kafkas_for_each_recorded_case() -> None:
 def test_a_segment_counts_only_where_it_tells_the_same_story(
     offsets: tuple[int, int], epochs: Epochs, history: Epochs, within: bool
 ) -> None:
-    assert is_within_leader_epochs(segment(1, *offsets, epochs), 1000, history) is within
+    assert Lineage(history).holds(segment(1, *offsets, epochs), 1000) is within
 
 
 def test_an_empty_history_holds_nothing() -> None:
-    assert not is_within_leader_epochs(segment(1, 0, 9, [(0, 0)]), 100, [])
+    assert not Lineage([]).holds(segment(1, 0, 9, [(0, 0)]), 100)
 
 
 @pytest.mark.scenario("4.4")
 def test_a_segment_that_reaches_the_log_end_is_not_ours() -> None:
     each = segment(1, 0, 9, [(0, 0)])
-    assert [is_within_leader_epochs(each, end, [(0, 0)]) for end in (9, 10)] == [False, True]
+    assert [Lineage([(0, 0)]).holds(each, end) for end in (9, 10)] == [False, True]
 
 
 @pytest.mark.scenario("4.1")

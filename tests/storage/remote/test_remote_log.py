@@ -179,25 +179,11 @@ def test_what_was_covered_is_read_again_once_the_cover_is_deleted() -> None:
 @pytest.mark.scenario("3.5")
 def test_scenario_5_both_branches_stay_reachable_by_their_epochs() -> None:
     log = log_of(
-        segment(1, 0, 3, {0: 0}),
-        segment(2, 0, 3, {0: 0, 1: 2}),
-        segment(3, 4, 5, {0: 4, 2: 5}),
+        segment(1, 0, 3, {0: 0}), segment(2, 0, 3, {0: 0, 1: 2}), segment(3, 4, 5, {0: 4, 2: 5})
     )
     assert found(log, 0, 2) == 1
     assert found(log, 1, 3) == 2
     assert [found(log, 0, 4), found(log, 2, 5)] == [3, 3]
-
-
-def test_segments_known_to_have_no_aborted_transactions_are_passed_over() -> None:
-    log = log_of(
-        segment(1, 0, 9, {0: 0}, txn_index_empty=True),
-        segment(2, 10, 19, {0: 10}, txn_index_empty=True),
-        segment(3, 20, 29, {0: 20}),
-    )
-    third = log.next_segment_with_txn_index(0, 5)
-    assert third is not None
-    assert third.start_offset == 20
-    assert log.next_segment_with_txn_index(0, 30) is None
 
 
 def test_a_partition_is_marked_before_its_removal_starts() -> None:

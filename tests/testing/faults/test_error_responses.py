@@ -9,29 +9,9 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import SERVED_ON, Api, ListenerKind, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
-from tierlog.clients.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from tierlog.clients.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tierlog.clients.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tierlog.clients.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from tierlog.clients.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from tierlog.clients.protocol.schema import FieldType, Message, Struct, fields_of
 from tierlog.testing.faults.error_responses import error_response
+from tierlog.tests import wire
 
 ERROR = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "by a test")
 _TOPIC_ID = Uuid(bytes(range(16)))
@@ -103,9 +83,9 @@ def test_every_version_of_every_api_can_say_that_it_failed(api: Api) -> None:
 
 
 def produced(version: int) -> Message:
-    partitions = [PartitionProduceData(index=index) for index in (0, 3)]
-    topic = TopicProduceData(name="orders", topic_id=_TOPIC_ID, partition_data=partitions)
-    return sent(ProduceRequest(acks=-1, topic_data=[topic]), version)
+    partitions = [wire.PartitionProduceData(index=index) for index in (0, 3)]
+    topic = wire.TopicProduceData(name="orders", topic_id=_TOPIC_ID, partition_data=partitions)
+    return sent(wire.ProduceRequest(acks=-1, topic_data=[topic]), version)
 
 
 def test_produce_has_the_error_in_each_partition_that_it_names() -> None:
@@ -118,44 +98,48 @@ def test_produce_has_the_error_in_each_partition_that_it_names() -> None:
 
 
 def test_fetch_has_the_error_in_each_partition_or_at_the_top_if_its_session_names_them() -> None:
-    topic = FetchTopic(topic="orders", partitions=[FetchPartition(partition=2, fetch_offset=5)])
-    answer = repr(sent(FetchRequest(topics=[topic]), 11))
+    topic = wire.FetchTopic(
+        topic="orders", partitions=[wire.FetchPartition(partition=2, fetch_offset=5)]
+    )
+    answer = repr(sent(wire.FetchRequest(topics=[topic]), 11))
     assert answer.startswith("FetchResponse(throttle_time_ms=0, error_code=0, session_id=0")
     assert "partition_index=2, error_code=6, high_watermark=-1" in answer
-    incremental = sent(FetchRequest(session_id=77, session_epoch=4), 11)
+    incremental = sent(wire.FetchRequest(session_id=77, session_epoch=4), 11)
     assert "error_code=6, session_id=77, responses=[]" in repr(incremental)
 
 
 def test_a_commit_has_the_error_in_each_partition() -> None:
-    partitions = [OffsetCommitRequestPartition(partition_index=4, committed_offset=9)]
-    topic = OffsetCommitRequestTopic(name="orders", partitions=partitions)
-    answer = repr(sent(OffsetCommitRequest(group_id="g", topics=[topic]), 8))
+    partitions = [wire.OffsetCommitRequestPartition(partition_index=4, committed_offset=9)]
+    topic = wire.OffsetCommitRequestTopic(name="orders", partitions=partitions)
+    answer = repr(sent(wire.OffsetCommitRequest(group_id="g", topics=[topic]), 8))
     assert "name='orders'" in answer
     assert "partition_index=4, error_code=6" in answer
 
 
 def test_an_offset_fetch_has_the_error_where_its_version_has_a_place() -> None:
-    topic = OffsetFetchRequestTopic(name="orders", partition_indexes=[4])
-    oldest = repr(sent(OffsetFetchRequest(group_id="g", topics=[topic]), 1))
+    topic = wire.OffsetFetchRequestTopic(name="orders", partition_indexes=[4])
+    oldest = repr(sent(wire.OffsetFetchRequest(group_id="g", topics=[topic]), 1))
     assert "partition_index=4, committed_offset=-1" in oldest
     assert "error_code=6" in oldest
-    older = repr(sent(OffsetFetchRequest(group_id="g", topics=[topic]), 7))
+    older = repr(sent(wire.OffsetFetchRequest(group_id="g", topics=[topic]), 7))
     assert "topics=[], error_code=6" in older
-    newer = repr(sent(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")]), 8))
+    newer = repr(
+        sent(wire.OffsetFetchRequest(groups=[wire.OffsetFetchRequestGroup(group_id="g")]), 8)
+    )
     assert "OffsetFetchResponseGroup(group_id='g', topics=[], error_code=6)" in newer
 
 
 def test_a_coordinator_is_not_given_in_the_form_of_the_version() -> None:
-    older = repr(sent(FindCoordinatorRequest(key="g"), 3))
+    older = repr(sent(wire.FindCoordinatorRequest(key="g"), 3))
     assert "error_code=6, error_message='by a test', node_id=-1, host='', port=-1" in older
-    newer = repr(sent(FindCoordinatorRequest(coordinator_keys=["g", "h"]), 4))
+    newer = repr(sent(wire.FindCoordinatorRequest(coordinator_keys=["g", "h"]), 4))
     assert "Coordinator(key='g', node_id=-1, host='', port=-1, error_code=6" in newer
     assert "Coordinator(key='h', node_id=-1, host='', port=-1, error_code=6" in newer
 
 
 def test_partitions_are_refused_to_a_transaction() -> None:
-    topic = AddPartitionsToTxnTopic(name="orders", partitions=[0, 1])
-    request = AddPartitionsToTxnRequest(
+    topic = wire.AddPartitionsToTxnTopic(name="orders", partitions=[0, 1])
+    request = wire.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="t", v3_and_below_topics=[topic]
     )
     answer = repr(sent(request, 3))

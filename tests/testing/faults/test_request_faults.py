@@ -10,20 +10,9 @@ from aiokafka.errors import CommitFailedError
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, ThrottleEvent
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
-from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from tierlog.clients.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
 from tierlog.testing import Broker
 from tierlog.testing.faults.request_faults import RequestFaults
+from tierlog.tests import wire
 from tierlog.tests.broker_process import RawClient
 
 pytestmark = pytest.mark.slow
@@ -137,7 +126,7 @@ def test_a_client_that_gives_up_is_not_served_afterwards(broker: Broker, topic: 
 def test_a_delay_comes_before_the_request_is_handled(broker: Broker) -> None:
     began = time.monotonic()
     with RawClient(broker.port) as client, broker.faults.delay("ListGroups", 0.05, times=1):
-        answer = client.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+        answer = client.ask(wire.ListGroupsRequest(), 4, wire.ListGroupsResponse)
         assert answer.error_code == 0
     assert time.monotonic() - began >= 0.05
 
@@ -147,12 +136,14 @@ def test_faults_of_one_api_come_together(broker: Broker) -> None:
     broker.faults.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=1)
     broker.faults.throttle("ListGroups", 0.005)
     with RawClient(broker.port) as client:
-        failed = client.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+        failed = client.ask(wire.ListGroupsRequest(), 4, wire.ListGroupsResponse)
         assert failed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert failed.throttle_time_ms == 5
-        assert client.ask(ListGroupsRequest(), 4, ListGroupsResponse).error_code == 0
+        assert client.ask(wire.ListGroupsRequest(), 4, wire.ListGroupsResponse).error_code == 0
         broker.faults.clear()
-        assert client.ask(ListGroupsRequest(), 4, ListGroupsResponse).throttle_time_ms == 0
+        assert (
+            client.ask(wire.ListGroupsRequest(), 4, wire.ListGroupsResponse).throttle_time_ms == 0
+        )
     assert met(broker.faults, "ListGroups") == [
         ("delay", "fail", "throttle"),
         ("delay", "throttle"),
@@ -171,10 +162,10 @@ def test_a_client_hears_that_it_is_throttled(broker: Broker, topic: str) -> None
     assert values(broker, topic) == [b"slowly"]
 
 
-def fetch(topic: str, session_id: int = 0, session_epoch: int = -1) -> FetchRequest:
-    partitions = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100_000)]
-    topics = [FetchTopic(topic=topic, partitions=partitions)] if session_epoch <= 0 else []
-    return FetchRequest(
+def fetch(topic: str, session_id: int = 0, session_epoch: int = -1) -> wire.FetchRequest:
+    partitions = [wire.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100_000)]
+    topics = [wire.FetchTopic(topic=topic, partitions=partitions)] if session_epoch <= 0 else []
+    return wire.FetchRequest(
         max_bytes=100_000, topics=topics, session_id=session_id, session_epoch=session_epoch
     )
 
@@ -182,35 +173,35 @@ def fetch(topic: str, session_id: int = 0, session_epoch: int = -1) -> FetchRequ
 def test_records_come_whole_with_a_throttle_time(broker: Broker, topic: str) -> None:
     produce(broker, topic, b"x" * 50_000)
     with RawClient(broker.port) as client:
-        usual = client.ask(fetch(topic), 12, FetchResponse)
+        usual = client.ask(fetch(topic), 12, wire.FetchResponse)
         broker.faults.throttle("Fetch", 0.001)
-        throttled = client.ask(fetch(topic), 12, FetchResponse)
+        throttled = client.ask(fetch(topic), 12, wire.FetchResponse)
     assert (usual.throttle_time_ms, throttled.throttle_time_ms) == (0, 1)
     assert usual.responses == throttled.responses
 
 
 def test_a_session_need_not_name_the_topic_that_fails(broker: Broker, topic: str) -> None:
     with RawClient(broker.port) as client:
-        first = client.ask(fetch(topic, session_epoch=0), 12, FetchResponse)
-        other = client.ask(fetch("elsewhere", session_epoch=0), 12, FetchResponse)
+        first = client.ask(fetch(topic, session_epoch=0), 12, wire.FetchResponse)
+        other = client.ask(fetch("elsewhere", session_epoch=0), 12, wire.FetchResponse)
         broker.faults.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", topic=topic)
-        failed = client.ask(fetch(topic, first.session_id, 1), 12, FetchResponse)
+        failed = client.ask(fetch(topic, first.session_id, 1), 12, wire.FetchResponse)
         assert failed.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert client.ask(fetch("x", other.session_id, 1), 12, FetchResponse).error_code == 0
-        whole = client.ask(fetch(topic), 12, FetchResponse)
+        assert client.ask(fetch("x", other.session_id, 1), 12, wire.FetchResponse).error_code == 0
+        whole = client.ask(fetch(topic), 12, wire.FetchResponse)
         assert whole.error_code == 0
         (partition,) = whole.responses[0].partitions
         assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_metadata_that_fails_still_has_the_brokers(broker: Broker, topic: str) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=topic)])
     with RawClient(broker.port) as client, broker.faults.fail("Metadata", 5, times=1):
-        answer = client.ask(request, 9, MetadataResponse)
+        answer = client.ask(request, 9, wire.MetadataResponse)
         assert len(answer.brokers) == 1
         (described,) = answer.topics
         assert (described.error_code, described.name) == (ErrorCode.LEADER_NOT_AVAILABLE, topic)
-        assert client.ask(request, 9, MetadataResponse).topics[0].error_code == 0
+        assert client.ask(request, 9, wire.MetadataResponse).topics[0].error_code == 0
 
 
 def test_a_produce_that_expects_no_answer_fails_by_its_connection(
@@ -271,16 +262,16 @@ def test_the_broker_is_the_same_behind_its_faults_when_it_starts_again(
     [
         ("Prodcue", "NOT_LEADER_OR_FOLLOWER", "no API 'Prodcue'; did you mean 'Produce'"),
         ("Produce", "NOT_LEADER", "no error 'NOT_LEADER'; did you mean '"),
-        ("Produce", 0, "NONE is no error"),
+        ("Produce", 0, "NONE is not an error"),
         ("Produce", 4711, "There is no error 4711"),
     ],
 )
-def test_a_wrong_name_is_told_at_once(name: str, error: str | int, mention: str) -> None:
+def test_a_wrong_name_is_reported_at_once(name: str, error: str | int, mention: str) -> None:
     with pytest.raises(ValueError, match=mention):
         RequestFaults().fail(name, error)
 
 
-def test_what_makes_no_sense_is_told_at_once() -> None:
+def test_what_makes_no_sense_is_reported_at_once() -> None:
     faults = RequestFaults()
     with pytest.raises(ValueError, match="Heartbeat requests name no topic"):
         faults.silence("Heartbeat", topic="orders")

@@ -6,22 +6,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
 from tierlog.clients.topic_partition import TopicPartition as Partition
 from tierlog.testing import Broker
 from tierlog.testing.faults.faulty_answers import OWN_CLIENTS
 from tierlog.testing.faults.tier_faults import TierFaults
-from tierlog.testing.faults.tier_rules import (
-    TierAct,
-    TierOperation,
-    TierRule,
-    TierRules,
-)
+from tierlog.testing.faults.tier_rules import TierAct, TierOperation, TierRule, TierRules
+from tierlog.tests import wire
 from tierlog.tests.broker_process import RawClient
 from tierlog.tiering.metadata.metadata_topic import CLIENT_ID
 from tierlog.tiering.remote_storage import Failure
@@ -58,12 +48,12 @@ def fetched(broker: Broker, topic: str) -> ErrorCode:
 
     A read that takes longer than remote.fetch.max.wait.ms is answered with neither.
     """
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
-    topics = [FetchTopic(topic=topic, partitions=[partition])]
-    request = FetchRequest(max_bytes=1_000_000, topics=topics, session_epoch=-1)
+    partition = wire.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    topics = [wire.FetchTopic(topic=topic, partitions=[partition])]
+    request = wire.FetchRequest(max_bytes=1_000_000, topics=topics, session_epoch=-1)
     with RawClient(broker.port, PATIENCE_S) as client:
         while True:
-            answer = client.ask(request, 12, FetchResponse)
+            answer = client.ask(request, 12, wire.FetchResponse)
             (result,) = answer.responses[0].partitions
             if result.error_code or result.records:
                 return ErrorCode(result.error_code)
@@ -168,7 +158,7 @@ def test_delays_add_up_and_the_first_failure_counts() -> None:
     assert rules.decide(operation) == (3, Failure.DENIED)
 
 
-def test_what_makes_no_sense_is_told_at_once() -> None:
+def test_what_makes_no_sense_is_reported_at_once() -> None:
     faults = TierFaults()
     with pytest.raises(ValueError, match="no 'write' in a tier: it has copy, read"):
         faults.fail("write")

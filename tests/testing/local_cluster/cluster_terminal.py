@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Self
 
-from tierlog.bench.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.processes.tierlog_node import tierlog_command, user_environment
 from tierlog.tests.waiting import wait_until
 
 WITHIN_S = 120.0

@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.processes.live_files import live_paths
+from tierlog.bench.harness.processes.tierlog_node import tierlog_command, user_environment
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.testing import AsyncCluster, Cluster, ClusterError
 from tierlog.tests.testing.local_cluster.cluster_terminal import ClusterTerminal, is_there
@@ -323,7 +324,9 @@ def test_closed_segments_go_to_the_tier_of_the_directory() -> None:
         asyncio.run(create(cluster.bootstrap_servers, NewTopic("t", 1, 3, tiered)))
         produce(cluster.bootstrap_servers, "t", ["x" * 100_000] * 30)
         remote = Path(cluster.directory) / "remote"
-        wait_until(lambda: any(remote.rglob("*.log")), WITHIN_S, "a segment is in the tier")
+        wait_until(
+            lambda: any(live_paths(remote, "**/*.log")), WITHIN_S, "a segment is in the tier"
+        )
 
 
 @pytest.mark.long

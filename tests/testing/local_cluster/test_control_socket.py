@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import example, given, strategies as st
 
-from tierlog.bench.tierlog_node import tierlog_command, user_environment
+from tierlog.bench.harness.processes.tierlog_node import tierlog_command, user_environment
 from tierlog.testing.local_cluster import control_server
 from tierlog.testing.local_cluster.control_client import NotRunningError, ask
 from tierlog.testing.local_cluster.control_messages import (
@@ -61,41 +61,29 @@ async def started(path: str, said: list[str] | None = None) -> ControlServer:
     return server
 
 
-def test_an_act_its_progress_and_its_result(path: str) -> None:
-    async def story() -> None:
-        server = await started(path)
-        said: list[str] = []
-        assert await ask(path, Request("kill", (2, 3)), said.append) == {
-            "act": "kill",
-            "nodes": [2, 3],
-        }
-        assert said == ["begun"]
-        with pytest.raises(RefusedError, match="not now"):
-            await ask(path, Request("roll"), said.append)
-        await server.stop()
-
-    asyncio.run(story())
+async def test_an_act_its_progress_and_its_result(path: str) -> None:
+    server = await started(path)
+    said: list[str] = []
+    assert await ask(path, Request("kill", (2, 3)), said.append) == {"act": "kill", "nodes": [2, 3]}
+    assert said == ["begun"]
+    with pytest.raises(RefusedError, match="not now"):
+        await ask(path, Request("roll"), said.append)
+    await server.stop()
 
 
-def test_an_unexpected_failure_is_answered_too(path: str) -> None:
-    async def story() -> None:
-        said: list[str] = []
-        server = await started(path, said)
-        with pytest.raises(RefusedError, match="ValueError: unexpected"):
-            await ask(path, Request("stop"), said.append)
-        await server.stop()
-        assert any("stop has failed" in each for each in said)
-
-    asyncio.run(story())
+async def test_an_unexpected_failure_is_answered_too(path: str) -> None:
+    said: list[str] = []
+    server = await started(path, said)
+    with pytest.raises(RefusedError, match="ValueError: unexpected"):
+        await ask(path, Request("stop"), said.append)
+    await server.stop()
+    assert any("stop has failed" in each for each in said)
 
 
-def test_only_the_user_may_open_the_socket(path: str) -> None:
-    async def story() -> None:
-        server = await started(path)
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        await server.stop()
-
-    asyncio.run(story())
+async def test_only_the_user_may_open_the_socket(path: str) -> None:
+    server = await started(path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    await server.stop()
 
 
 def test_nobody_listens(path: str) -> None:
@@ -103,7 +91,7 @@ def test_nobody_listens(path: str) -> None:
         asyncio.run(ask(path, Request("status"), print))
 
 
-def test_hostile_bytes_are_refused_and_the_socket_serves_on(path: str) -> None:
+async def test_hostile_bytes_are_refused_and_the_socket_serves_on(path: str) -> None:
     hostile = [
         b"\n",
         b"\x00\xff\xfe\n",
@@ -113,44 +101,33 @@ def test_hostile_bytes_are_refused_and_the_socket_serves_on(path: str) -> None:
         json.dumps({"act": "kill", "nodes": [10**400]}).encode()[:4000] + b"\n",
         json.dumps({"act": "exec", "nodes": []}).encode() + b"\n",
     ]
-
-    async def story() -> None:
-        server = await started(path)
-        for content in hostile:
-            lines = await raw(path, content)
-            assert [b"refused" in each for each in lines] == [True], content[:40]
-        # A flood may be cut off before its answer is read.
-        with suppress(ConnectionError):
-            await raw(path, b"{" + b" " * (1 << 20))
-        assert (await ask(path, Request("status"), print))["act"] == "status"
-        await server.stop()
-
-    asyncio.run(story())
+    server = await started(path)
+    for content in hostile:
+        lines = await raw(path, content)
+        assert [b"refused" in each for each in lines] == [True], content[:40]
+    # A flood may be cut off before its answer is read.
+    with suppress(ConnectionError):
+        await raw(path, b"{" + b" " * (1 << 20))
+    assert (await ask(path, Request("status"), print))["act"] == "status"
+    await server.stop()
 
 
-def test_too_many_connections_are_refused(path: str) -> None:
-    async def story() -> None:
-        server = await started(path)
-        silent = [await asyncio.open_unix_connection(path) for _ in range(CONNECTIONS_MAX)]
-        refused = await raw(path, b"")
-        assert b"refused" in refused[0]
-        for _, writer in silent:
-            writer.close()
-            await writer.wait_closed()
-        await server.stop()
-
-    asyncio.run(story())
+async def test_too_many_connections_are_refused(path: str) -> None:
+    server = await started(path)
+    silent = [await asyncio.open_unix_connection(path) for _ in range(CONNECTIONS_MAX)]
+    refused = await raw(path, b"")
+    assert b"refused" in refused[0]
+    for _, writer in silent:
+        writer.close()
+        await writer.wait_closed()
+    await server.stop()
 
 
-def test_who_sends_nothing_is_cut_off(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_sends_nothing_is_cut_off(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_server, "REQUEST_WITHIN_S", 0.01)
-
-    async def story() -> None:
-        server = await started(path)
-        assert await raw(path, b'{"act": ') == []
-        await server.stop()
-
-    asyncio.run(story())
+    server = await started(path)
+    assert await raw(path, b'{"act": ') == []
+    await server.stop()
 
 
 @given(st.binary(max_size=200))
@@ -196,31 +173,28 @@ def test_what_is_no_socket_is_left_where_it_is(path: str) -> None:
     Path(path).write_text("mine")
 
     async def story() -> None:
-        with pytest.raises(RefusedError, match="is no control socket: move it elsewhere"):
+        with pytest.raises(RefusedError, match="is not a control socket: move it elsewhere"):
             await started(path)
 
     asyncio.run(story())
     assert Path(path).read_text() == "mine"
 
 
-def test_a_burst_of_connections_is_not_taken_for_an_absent_cluster(path: str) -> None:
-    async def story() -> None:
-        server = await started(path)
-        # The server's turn comes only after all of them have connected.
-        clients = [socket.socket(socket.AF_UNIX) for _ in range(300)]
-        try:
-            for client in clients:
-                client.setblocking(False)
-                client.connect(path)
-        finally:
-            for client in clients:
-                client.close()
-        # It is answered, or refused as one of too many.
-        with suppress(RefusedError):
-            assert (await ask(path, Request("status"), lambda _: None))["act"] == "status"
-        await server.stop()
-
-    asyncio.run(story())
+async def test_a_burst_of_connections_is_not_taken_for_an_absent_cluster(path: str) -> None:
+    server = await started(path)
+    # The server's turn comes only after all of them have connected.
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+    try:
+        for client in clients:
+            client.setblocking(False)
+            client.connect(path)
+    finally:
+        for client in clients:
+            client.close()
+    # It is answered, or refused as one of too many.
+    with suppress(RefusedError):
+        assert (await ask(path, Request("status"), lambda _: None))["act"] == "status"
+    await server.stop()
 
 
 @pytest.mark.slow

@@ -12,9 +12,7 @@ from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.segments import segment_metadata
 from tierlog.tiering.config import MetadataManagerConfig
-from tierlog.tiering.metadata.metadata_events import (
-    metadata_partition,
-)
+from tierlog.tiering.metadata.metadata_events import metadata_partition
 from tierlog.tiering.metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
 
 USER = TopicIdPartition(Uuid(b"topic id number1"), "orders", 0)

@@ -15,10 +15,7 @@ from tierlog.clients.record.batch import Record, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.varint import encode_unsigned_varint
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.remote.remote_segment import (
-    RemoteLogMetadata,
-    RemoteLogSegmentState,
-)
+from tierlog.storage.remote.remote_segment import RemoteLogMetadata, RemoteLogSegmentState
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -36,10 +33,7 @@ from tierlog.tests.tiering.whole_broker import (
     segments_in_tier,
     tiered_broker,
 )
-from tierlog.tiering.metadata.metadata_events import (
-    METADATA_TOPIC,
-    encode_event,
-)
+from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, encode_event
 from tierlog.tiering.metadata.skipped_events import SkippedEvents
 from tierlog.tiering.tools.read_metadata import metadata_of_cluster
 
@@ -135,41 +129,34 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
-def test_an_event_that_cannot_be_is_stepped_over(value: bytes) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        topic = SharedTopic(PARTITIONS)
-        metadata = reader(loop, topic)
-        await metadata.start()
-        await metadata.publish(started(1))
-        await metadata.publish(finished(1))
-        topic.write(NUMBER, value)
-        await metadata.publish(started(2))
-        await metadata.publish(finished(2))
-        for number in (1, 2):
-            segment = metadata.remote_log(USER).segment_for(0, number * 100 + 50)
-            assert segment is not None
-            assert segment.id == started(number).id
-        assert not metadata.status
-        await metadata.stop()
-
-    simulate(story)
+async def test_an_event_that_cannot_be_is_stepped_over(loop: SimulatedLoop, value: bytes) -> None:
+    topic = SharedTopic(PARTITIONS)
+    metadata = reader(loop, topic)
+    await metadata.start()
+    await metadata.publish(started(1))
+    await metadata.publish(finished(1))
+    topic.write(NUMBER, value)
+    await metadata.publish(started(2))
+    await metadata.publish(finished(2))
+    for number in (1, 2):
+        segment = metadata.remote_log(USER).segment_for(0, number * 100 + 50)
+        assert segment is not None
+        assert segment.id == started(number).id
+    assert not metadata.status
+    await metadata.stop()
 
 
-def test_a_copy_with_very_many_epochs_costs_a_moment() -> None:
+async def test_a_copy_with_very_many_epochs_costs_a_moment(loop: SimulatedLoop) -> None:
     """Each epoch's end is looked for once, not once for each other epoch."""
-
-    async def story(loop: SimulatedLoop) -> None:
-        topic = SharedTopic(PARTITIONS)
-        metadata = reader(loop, topic)
-        await metadata.start()
-        segment_id = started(3).id
-        epochs = tuple((each, 900) for each in range(MANY))
-        topic.write(NUMBER, segment_event(epochs=epochs, segment_id=segment_id))
-        await metadata.publish(finished(3))
-        assert metadata.remote_log(USER).segment_for(MANY - 1, 950) is not None
-        await metadata.stop()
-
-    simulate(story)
+    topic = SharedTopic(PARTITIONS)
+    metadata = reader(loop, topic)
+    await metadata.start()
+    segment_id = started(3).id
+    epochs = tuple((each, 900) for each in range(MANY))
+    topic.write(NUMBER, segment_event(epochs=epochs, segment_id=segment_id))
+    await metadata.publish(finished(3))
+    assert metadata.remote_log(USER).segment_for(MANY - 1, 950) is not None
+    await metadata.stop()
 
 
 def flipped(event: RemoteLogMetadata, at: int, bits: int) -> bytes:
@@ -217,27 +204,23 @@ def test_whatever_is_written_good_events_are_known(values: list[bytes]) -> None:
     simulate(story)
 
 
-def test_a_batch_that_cannot_be_decoded_is_stepped_over_told_once_and_counted(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_batch_that_cannot_be_decoded_is_stepped_over_reported_once_and_counted(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-
-    async def story(loop: SimulatedLoop) -> None:
-        topic = SharedTopic(PARTITIONS)
-        topic.write_event(NUMBER, started(1))
-        topic.write_undecodable(NUMBER, 3)
-        topic.write_event(NUMBER, finished(1))
-        topic.write_undecodable(NUMBER)
-        metadata = reader(loop, topic)
-        await metadata.start()
-        metadata.assign([USER])
-        await until(lambda: metadata.is_ready(USER))
-        assert metadata.remote_log(USER).segment_for(0, 150) is not None
-        assert metadata.skipped.count == 2
-        await metadata.publish(started(2))
-        await metadata.stop()
-
-    simulate(story)
+    topic = SharedTopic(PARTITIONS)
+    topic.write_event(NUMBER, started(1))
+    topic.write_undecodable(NUMBER, 3)
+    topic.write_event(NUMBER, finished(1))
+    topic.write_undecodable(NUMBER)
+    metadata = reader(loop, topic)
+    await metadata.start()
+    metadata.assign([USER])
+    await until(lambda: metadata.is_ready(USER))
+    assert metadata.remote_log(USER).segment_for(0, 150) is not None
+    assert metadata.skipped.count == 2
+    await metadata.publish(started(2))
+    await metadata.stop()
     first, second = (record.getMessage() for record in caplog.records)
     assert first.startswith(
         f"Skipped the record at offset 1 of {METADATA_TOPIC}-{NUMBER}: garbage."
@@ -245,18 +228,17 @@ def test_a_batch_that_cannot_be_decoded_is_stepped_over_told_once_and_counted(
     assert second.startswith(f"Skipped the record at offset 5 of {METADATA_TOPIC}-{NUMBER}")
 
 
-def test_a_flood_of_bad_records_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        topic = SharedTopic(PARTITIONS)
-        metadata = reader(loop, topic)
-        await metadata.start()
-        for _ in range(5000):
-            topic.write(NUMBER, b"bad\n" * 1000)
-        await metadata.publish(started(1))
-        assert metadata.skipped.count == 5000
-        await metadata.stop()
-
-    simulate(story)
+async def test_a_flood_of_bad_records_fills_no_log(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = SharedTopic(PARTITIONS)
+    metadata = reader(loop, topic)
+    await metadata.start()
+    for _ in range(5000):
+        topic.write(NUMBER, b"bad\n" * 1000)
+    await metadata.publish(started(1))
+    assert metadata.skipped.count == 5000
+    await metadata.stop()
     assert len(caplog.records) < 25
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
@@ -285,60 +267,56 @@ def write_batch(broker: SimulatedBroker, number: int, batch: memoryview) -> None
     log.update_high_watermark(log.log_end_offset)
 
 
-def test_garbage_in_the_metadata_topic_ends_neither_copying_nor_reading() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = tiered_broker(loop, "garbage")
-        await broker.start()
-        records: list[ConsumerRecord] = []
-        with on_host("client"):
-            await create_topic(loop, broker)
-            await produce(loop, broker, 0, RECORDS // 2)
-            await until(lambda: len(segments_in_tier("garbage")) > 5)
-        await write_garbage(broker)
-        with on_host("client"):
-            before = len(segments_in_tier("garbage"))
-            await produce(loop, broker, RECORDS // 2, RECORDS // 2)
-            await until(lambda: len(segments_in_tier("garbage")) > before + 5)
-        for _ in range(2):
-            with on_host("client"):
-                await asyncio.sleep(5)
-                records = await consume(loop, broker)
-            check_all(records, RECORDS)
-            broker.kill()
-            await broker.start()
-        await broker.stop()
-
-    simulate(story)
-
-
-def test_who_only_looks_steps_over_what_a_broker_steps_over(
-    caplog: pytest.LogCaptureFixture,
+async def test_garbage_in_the_metadata_topic_ends_neither_copying_nor_reading(
+    loop: SimulatedLoop,
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = tiered_broker(loop, "looked-at")
-        await broker.start()
+    broker = tiered_broker(loop, "garbage")
+    await broker.start()
+    records: list[ConsumerRecord] = []
+    with on_host("client"):
+        await create_topic(loop, broker)
+        await produce(loop, broker, 0, RECORDS // 2)
+        await until(lambda: len(segments_in_tier("garbage")) > 5)
+    await write_garbage(broker)
+    with on_host("client"):
+        before = len(segments_in_tier("garbage"))
+        await produce(loop, broker, RECORDS // 2, RECORDS // 2)
+        await until(lambda: len(segments_in_tier("garbage")) > before + 5)
+    for _ in range(2):
         with on_host("client"):
-            await create_topic(loop, broker)
-            await produce(loop, broker, 0, RECORDS // 2)
-            await until(lambda: len(segments_in_tier("looked-at")) > 5)
-        await write_garbage(broker)
-        skipped, before = SkippedEvents(), len(segments_in_tier("looked-at"))
-        with on_host("client"):
-            await produce(loop, broker, RECORDS // 2, RECORDS // 2)
-        write_batch(broker, 1, memoryview(build_batch([Record(0, 0, None, b"no event")])))
-        with on_host("client"):
-            await until(lambda: len(segments_in_tier("looked-at")) > before + 5)
             await asyncio.sleep(5)
-            caplog.clear()
-            environment = SimulatedEnvironment(loop, "looker")
-            await metadata_of_cluster(broker.bootstrap, environment, skipped)
-            known = await metadata_of_cluster(broker.bootstrap, environment, skipped)
-        (remote,) = known.values()
-        told = sorted(each.start_offset for each in remote.segments())
-        assert told == segments_in_tier("looked-at")
-        # Each is told once, however often somebody looks.
-        assert skipped.count == 4
-        assert len([each for each in caplog.messages if "Skipped the record" in each]) == 4
-        await broker.stop()
+            records = await consume(loop, broker)
+        check_all(records, RECORDS)
+        broker.kill()
+        await broker.start()
+    await broker.stop()
 
-    simulate(story)
+
+async def test_who_only_looks_steps_over_what_a_broker_steps_over(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = tiered_broker(loop, "looked-at")
+    await broker.start()
+    with on_host("client"):
+        await create_topic(loop, broker)
+        await produce(loop, broker, 0, RECORDS // 2)
+        await until(lambda: len(segments_in_tier("looked-at")) > 5)
+    await write_garbage(broker)
+    skipped, before = SkippedEvents(), len(segments_in_tier("looked-at"))
+    with on_host("client"):
+        await produce(loop, broker, RECORDS // 2, RECORDS // 2)
+    write_batch(broker, 1, memoryview(build_batch([Record(0, 0, None, b"no event")])))
+    with on_host("client"):
+        await until(lambda: len(segments_in_tier("looked-at")) > before + 5)
+        await asyncio.sleep(5)
+        caplog.clear()
+        environment = SimulatedEnvironment(loop, "looker")
+        await metadata_of_cluster(broker.bootstrap, environment, skipped)
+        known = await metadata_of_cluster(broker.bootstrap, environment, skipped)
+    (remote,) = known.values()
+    offsets = sorted(each.start_offset for each in remote.segments())
+    assert offsets == segments_in_tier("looked-at")
+    # Each is told once, however often somebody looks.
+    assert skipped.count == 4
+    assert len([each for each in caplog.messages if "Skipped the record" in each]) == 4
+    await broker.stop()

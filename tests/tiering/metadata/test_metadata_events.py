@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tierlog.bench.kafka_peer import java_command, run_tool
+from tierlog.bench.harness.processes.kafka_peer import java_command, run_tool
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
@@ -120,5 +120,5 @@ def test_kafka_dump_log_prints_the_topic(tmp_path: Path) -> None:
     answer = run_tool("kafka-dump-log", "--remote-log-metadata-decoder", "--files", str(segment))
     printed = [line for line in answer.stdout.splitlines() if "payload: Remote" in line]
     assert len(printed) == len(values)
-    for line, (_, _, told) in zip(printed, golden_lines(), strict=True):
-        assert told in line
+    for line, (_, _, expected) in zip(printed, golden_lines(), strict=True):
+        assert expected in line

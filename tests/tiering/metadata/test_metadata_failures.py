@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.storage.files import OsFiles
 from tierlog.tests.simulation.environment import SimulatedEnvironment
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.metadata.managed_metadata import (
     FIRST,
@@ -48,29 +48,26 @@ def reader(
 
 
 @pytest.mark.parametrize("snapshot_fails", [True, False])
-def test_what_was_read_with_a_record_that_failed_is_known(
-    tmp_path: Path, snapshot_fails: bool
+async def test_what_was_read_with_a_record_that_failed_is_known(
+    loop: SimulatedLoop, tmp_path: Path, snapshot_fails: bool
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        topic, number = SharedTopic(PARTITIONS), metadata_partition(FIRST, PARTITIONS)
-        other = in_partition((number + 1) % PARTITIONS)[0]
-        files = SnapshotFiles(OsFiles(), str(tmp_path))
-        before = reader(loop, topic, SnapshotKeeper(files, ThreadedPool(1, "test")))
-        await before.start()
-        await before.publish(started(FIRST))
-        await before.publish(finished(FIRST))
-        await before.stop()
-        for event in (started(other), finished(other)):
-            topic.write_event(metadata_partition(other, PARTITIONS), event)
-        keeper = FailsOnce(files, ThreadedPool(1, "test"))
-        keeper.is_sound = not snapshot_fails
-        after = reader(loop, topic, keeper)
-        await after.start()
-        after.assign([FIRST, other])
-        await asyncio.sleep(300)
-        for partition in (FIRST, other):
-            assert after.is_ready(partition)
-            assert after.remote_log(partition).segment_for(0, 50) is not None
-        await after.stop()
-
-    simulate(story)
+    topic, number = SharedTopic(PARTITIONS), metadata_partition(FIRST, PARTITIONS)
+    other = in_partition((number + 1) % PARTITIONS)[0]
+    files = SnapshotFiles(OsFiles(), str(tmp_path))
+    before = reader(loop, topic, SnapshotKeeper(files, ThreadedPool(1, "test")))
+    await before.start()
+    await before.publish(started(FIRST))
+    await before.publish(finished(FIRST))
+    await before.stop()
+    for event in (started(other), finished(other)):
+        topic.write_event(metadata_partition(other, PARTITIONS), event)
+    keeper = FailsOnce(files, ThreadedPool(1, "test"))
+    keeper.is_sound = not snapshot_fails
+    after = reader(loop, topic, keeper)
+    await after.start()
+    after.assign([FIRST, other])
+    await asyncio.sleep(300)
+    for partition in (FIRST, other):
+        assert after.is_ready(partition)
+        assert after.remote_log(partition).segment_for(0, 50) is not None
+    await after.stop()

@@ -18,7 +18,7 @@ from tierlog.storage.remote.remote_segment import (
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import on_host
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.segments import segment_metadata
@@ -117,42 +117,35 @@ class Disk:
         await reader.metadata.stop()
 
 
-def test_a_start_reads_what_came_since_the_last_stop() -> None:
+async def test_a_start_reads_what_came_since_the_last_stop(loop: SimulatedLoop) -> None:
     """Counted: 2,666 events the first time, then one that is known and those that are new."""
-
-    async def story(loop: SimulatedLoop) -> None:
-        disk = Disk(loop)
-        fill(disk.topic, 1000)
-        first = await disk.reader()
-        assert first.client.events_read == 2_666
-        image = first.remote.image()
-        await first.metadata.stop()
-        second = await disk.reader()
-        assert second.client.events_read == 1
-        assert second.remote.image() == image
-        assert second.remote.finished_bytes == first.remote.finished_bytes
-        await second.metadata.publish(segment_metadata(5000, partition=PARTITION))
-        await second.metadata.stop()
-        third = await disk.reader()
-        assert third.client.events_read == 1
-        assert len(third.remote) == len(image.segments) + 1
-        await third.metadata.stop()
-
-    simulate(story)
+    disk = Disk(loop)
+    fill(disk.topic, 1000)
+    first = await disk.reader()
+    assert first.client.events_read == 2_666
+    image = first.remote.image()
+    await first.metadata.stop()
+    second = await disk.reader()
+    assert second.client.events_read == 1
+    assert second.remote.image() == image
+    assert second.remote.finished_bytes == first.remote.finished_bytes
+    await second.metadata.publish(segment_metadata(5000, partition=PARTITION))
+    await second.metadata.stop()
+    third = await disk.reader()
+    assert third.client.events_read == 1
+    assert len(third.remote) == len(image.segments) + 1
+    await third.metadata.stop()
 
 
-def test_a_killed_broker_goes_on_from_the_last_that_was_saved() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        disk = Disk(loop)
-        fill(disk.topic, 30)
-        await disk.reader(events_each=50)
-        # It is not stopped.
-        fill(disk.topic, 2)
-        again = await disk.reader()
-        assert again.client.events_read == 1 + 4
-        await again.metadata.stop()
-
-    simulate(story)
+async def test_a_killed_broker_goes_on_from_the_last_that_was_saved(loop: SimulatedLoop) -> None:
+    disk = Disk(loop)
+    fill(disk.topic, 30)
+    await disk.reader(events_each=50)
+    # It is not stopped.
+    fill(disk.topic, 2)
+    again = await disk.reader()
+    assert again.client.events_read == 1 + 4
+    await again.metadata.stop()
 
 
 Damage = Callable[[Disk], None]
@@ -209,52 +202,45 @@ def beginning_of_the_topic_deleted(disk: Disk) -> None:
         beginning_of_the_topic_deleted,
     ],
 )
-def test_a_snapshot_of_no_use_is_dropped_with_one_line(
-    damage: Damage, caplog: pytest.LogCaptureFixture
+async def test_a_snapshot_of_no_use_is_dropped_with_one_line(
+    loop: SimulatedLoop, damage: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-
-    async def story(loop: SimulatedLoop) -> None:
-        disk = Disk(loop)
-        fill(disk.topic, 20)
-        await disk.read_and_stop()
-        damage(disk)
-        again = await disk.reader()
-        other = Disk(loop)
-        other.topic.partitions = disk.topic.partitions
-        other.topic.start_offsets = disk.topic.start_offsets
-        expected = await other.reader()
-        assert again.remote.image() == expected.remote.image()
-        for reader in (again, expected):
-            await reader.metadata.stop()
-        # The next one is of use again, unless there is nothing that it could end with.
-        if damage is not beginning_of_the_topic_deleted:
-            third = await disk.reader()
-            assert third.client.events_read == 1
-            await third.metadata.stop()
-
-    simulate(story)
+    disk = Disk(loop)
+    fill(disk.topic, 20)
+    await disk.read_and_stop()
+    damage(disk)
+    again = await disk.reader()
+    other = Disk(loop)
+    other.topic.partitions = disk.topic.partitions
+    other.topic.start_offsets = disk.topic.start_offsets
+    expected = await other.reader()
+    assert again.remote.image() == expected.remote.image()
+    for reader in (again, expected):
+        await reader.metadata.stop()
+    # The next one is of use again, unless there is nothing that it could end with.
+    if damage is not beginning_of_the_topic_deleted:
+        third = await disk.reader()
+        assert third.client.events_read == 1
+        await third.metadata.stop()
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(f"Discarding the snapshot of __remote_log_metadata-{NUMBER} and")
 
 
-def test_a_disk_that_is_full_costs_a_line_and_nothing_else(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+async def test_a_disk_that_is_full_costs_a_line_and_nothing_else(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        disk = Disk(loop)
-        fill(disk.topic, 20)
+    disk = Disk(loop)
+    fill(disk.topic, 20)
 
-        def full(path: str, content: bytes, *, durable: bool = True) -> None:
-            raise OSError(28, "No space left on device", path)
+    def full(path: str, content: bytes, *, durable: bool = True) -> None:
+        raise OSError(28, "No space left on device", path)
 
-        monkeypatch.setattr(disk.files, "atomic_replace", full)
-        await disk.read_and_stop()
-        again = await disk.reader()
-        assert again.client.events_read > 20
-        await again.metadata.stop()
-
-    simulate(story)
+    monkeypatch.setattr(disk.files, "atomic_replace", full)
+    await disk.read_and_stop()
+    again = await disk.reader()
+    assert again.client.events_read > 20
+    await again.metadata.stop()
     assert any("Could not write the snapshot" in record.getMessage() for record in caplog.records)
 
 
@@ -271,7 +257,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, EVENTS)
-def test_a_restored_log_cannot_be_told_from_the_one_that_was_saved(
+def test_a_restored_log_equals_the_one_that_was_saved(
     before: list[tuple[int, RemoteLogSegmentState, int, int, int]],
     after: list[tuple[int, RemoteLogSegmentState, int, int, int]],
 ) -> None:
@@ -319,26 +305,24 @@ def test_whatever_bytes_there_are_they_are_a_snapshot_or_refused(content: bytes)
             decode_snapshot(candidate)
 
 
-def test_a_whole_broker_goes_on_from_where_it_stopped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_whole_broker_goes_on_from_where_it_stopped(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
     """Twice, so that what was read from a snapshot is written into the next one."""
     caplog.set_level(logging.WARNING)
-
-    async def story(loop: SimulatedLoop) -> None:
-        name = "snapshots-of-a-broker"
-        broker = tiered_broker(loop, name)
-        await broker.start()
-        with on_host("client"):
-            await create_topic(loop, broker)
-            await produce(loop, broker, 0, 40)
-            await until(lambda: len(segments_in_tier(name)) > 4)
-            for first in (40, 60):
-                await broker.stop()
-                await broker.start()
-                check_all(await consume(loop, broker), first)
-                await produce(loop, broker, first, 20)
-                await asyncio.sleep(10)
-            check_all(await consume(loop, broker), 80)
-        await broker.stop()
-
-    simulate(story)
+    name = "snapshots-of-a-broker"
+    broker = tiered_broker(loop, name)
+    await broker.start()
+    with on_host("client"):
+        await create_topic(loop, broker)
+        await produce(loop, broker, 0, 40)
+        await until(lambda: len(segments_in_tier(name)) > 4)
+        for first in (40, 60):
+            await broker.stop()
+            await broker.start()
+            check_all(await consume(loop, broker), first)
+            await produce(loop, broker, first, 20)
+            await asyncio.sleep(10)
+        check_all(await consume(loop, broker), 80)
+    await broker.stop()
     assert not [line for line in caplog.messages if "snapshot" in line]

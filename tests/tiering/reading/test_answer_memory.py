@@ -52,9 +52,7 @@ def test_an_empty_answer_holds_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4 * MEBIBYTE), st.integers(0, 100)), max_size=300))
-def test_many_slow_clients_get_less_each_and_never_nothing(
-    asked: list[tuple[int, int]],
-) -> None:
+def test_many_slow_clients_get_less_each_and_never_nothing(asked: list[tuple[int, int]]) -> None:
     memory = AnswerMemory(8 * MEBIBYTE)
     granted = [memory.reserve(wanted) for wanted, _ in asked]
     assert all(

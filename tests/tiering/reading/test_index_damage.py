@@ -1,7 +1,7 @@
 """A damaged index in the tier, or in the cache of indexes, never hides a record."""
 
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,9 +10,8 @@ from tierlog.clients.record.batch import batches
 from tierlog.storage.log.fetch_data import RemoteTimestampLookup
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.storage.segment.time_index import TimestampAndOffset
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_tier import FETCH, StoredSegment
-from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition
+from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition, remote_partition
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.reading.remote_index_cache import DIRECTORY, RemoteIndexCache
 from tierlog.tiering.reading.remote_log_reader import RemoteLogReader
@@ -21,18 +20,13 @@ from tierlog.tiering.remote_storage import IndexType, RemoteStorageError
 from tierlog.tiering.store.object_keys import object_key
 
 BATCHES = [(first, first + 4, 0) for first in range(0, 40, 5)]
-Story = Callable[[RemotePartition, RemoteLogSegmentMetadata], Coroutine[Any, Any, None]]
+pytestmark = pytest.mark.usefixtures("loop")
 
 
-def told(story: Story) -> None:
-    async def run(_: SimulatedLoop) -> None:
-        partition = RemotePartition([(0, 0)])
-        segment = partition.add(BATCHES)
-        await partition.indexes.start()
-        await story(partition, segment)
-        await partition.stop()
-
-    simulate(run)
+@asynccontextmanager
+async def one_segment() -> AsyncGenerator[tuple[RemotePartition, RemoteLogSegmentMetadata]]:
+    async with remote_partition([(0, 0)]) as partition:
+        yield partition, partition.add(BATCHES)
 
 
 async def opened_again(partition: RemotePartition, *, keeps_files: bool) -> None:
@@ -75,10 +69,10 @@ def damages(content: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("index_type", [IndexType.OFFSET, IndexType.TIMESTAMP])
-def test_whatever_happens_to_an_index_in_the_tier_each_record_is_found(
+async def test_whatever_happens_to_an_index_in_the_tier_each_record_is_found(
     index_type: IndexType,
 ) -> None:
-    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+    async with one_segment() as (partition, segment):
         stored = partition.tier.segments[segment.id]
         for number, content in enumerate(damages(stored.indexes[index_type])):
             if number % STEP:
@@ -88,16 +82,16 @@ def test_whatever_happens_to_an_index_in_the_tier_each_record_is_found(
             await opened_again(partition, keeps_files=False)
             await check_all(partition)
 
-    told(story)
-
 
 STEP = 4
 """Of so many damages one is tried; 1 tries all, in half a minute."""
 
 
 @pytest.mark.parametrize("index_type", [IndexType.OFFSET, IndexType.TIMESTAMP])
-def test_whatever_happens_to_a_cached_index_each_record_is_found(index_type: IndexType) -> None:
-    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+async def test_whatever_happens_to_a_cached_index_each_record_is_found(
+    index_type: IndexType,
+) -> None:
+    async with one_segment() as (partition, segment):
         await partition.indexes.indexes(segment)
         folder = f"/data/{DIRECTORY}"
         (name,) = (
@@ -114,13 +108,11 @@ def test_whatever_happens_to_a_cached_index_each_record_is_found(index_type: Ind
             await opened_again(partition, keeps_files=True)
             await check_all(partition)
 
-    told(story)
 
-
-def test_indexes_are_made_again_once_and_not_for_each_read(
+async def test_indexes_are_made_again_once_and_not_for_each_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+    async with one_segment() as (partition, segment):
         stored = partition.tier.segments[segment.id]
         shifted = bytearray(stored.indexes[IndexType.OFFSET])
         shifted[3] -= 5
@@ -130,8 +122,6 @@ def test_indexes_are_made_again_once_and_not_for_each_read(
         fetched = len(partition.tier.asked(FETCH))
         await check_all(partition)
         assert len(partition.tier.asked(FETCH)) == fetched
-
-    told(story)
     (line,) = caplog.records
     assert "is corrupt" in line.getMessage()
 
@@ -153,14 +143,11 @@ def zeros(stored: StoredSegment) -> StoredSegment:
 
 @pytest.mark.parametrize("damage", [noise, zeros, one_bit])
 @pytest.mark.parametrize("reads", [1, 3])
-def test_a_segment_that_is_whole_again_is_read_again(
-    damage: Callable[[StoredSegment], StoredSegment],
-    reads: int,
-    caplog: pytest.LogCaptureFixture,
+async def test_a_segment_that_is_whole_again_is_read_again(
+    damage: Callable[[StoredSegment], StoredSegment], reads: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As a bad answer of the store, or an object that was damaged and is restored."""
-
-    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+    async with one_segment() as (partition, segment):
         sound = partition.tier.segments[segment.id]
         partition.tier.segments[segment.id] = damage(sound)
         for _ in range(reads):
@@ -173,26 +160,21 @@ def test_a_segment_that_is_whole_again_is_read_again(
                 assert "index" not in failure.value.message
         partition.tier.segments[segment.id] = sound
         await check_all(partition)
-
-    told(story)
     assert "is corrupt" not in caplog.text
 
 
-def test_one_bad_answer_of_the_store_is_asked_for_again() -> None:
+async def test_one_bad_answer_of_the_store_is_asked_for_again() -> None:
     """The bytes do not fit the index; what comes the second time does."""
-
-    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+    async with one_segment() as (partition, segment):
         sound = partition.tier.segments[segment.id]
         partition.tier.segments[segment.id] = noise(sound)
         await partition.chunks.read(segment, 0, 10)
         partition.tier.segments[segment.id] = sound
         await check_all(partition)
 
-    told(story)
 
-
-def test_a_search_by_time_reads_again_too() -> None:
-    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+async def test_a_search_by_time_reads_again_too() -> None:
+    async with one_segment() as (partition, segment):
         sound = partition.tier.segments[segment.id]
         partition.tier.segments[segment.id] = noise(sound)
         reader = RemoteTimestampReader(partition.indexes, partition.chunks)
@@ -204,5 +186,3 @@ def test_a_search_by_time_reads_again_too() -> None:
             assert object_key(segment, "log").rpartition("/")[2] in str(failure.value)
         partition.tier.segments[segment.id] = sound
         await check_all(partition)
-
-    told(story)

@@ -11,6 +11,8 @@ from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.permits import Permits
 from tierlog.tiering.reading.reader_pool import NoTurnError, ReaderPool
 
+pytestmark = pytest.mark.usefixtures("loop")
+
 
 class Workshop:
     """Counts who is at work."""
@@ -30,41 +32,35 @@ class Workshop:
             self.done.append(worker)
 
 
-def test_a_higher_bound_lets_in_at_once_and_a_lower_one_interrupts_nobody() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        shop = Workshop(1)
-        async with asyncio.TaskGroup() as tasks:
-            for worker in range(6):
-                tasks.create_task(shop.work(worker, 10))
-            await asyncio.sleep(1)
-            assert shop.at_work == [0]
-            shop.permits.limit = 3
-            await asyncio.sleep(1)
-            assert shop.at_work == [0, 1, 2]
-            shop.permits.limit = 1
-            await asyncio.sleep(8.5)
-            assert shop.at_work == [1, 2]
-            await asyncio.sleep(1)
-            assert shop.at_work == [3]
-        assert (shop.done[0], set(shop.done[1:3]), shop.done[3:]) == (0, {1, 2}, [3, 4, 5])
-
-    simulate(story)
-
-
-def test_who_gives_up_leaves_the_place_to_the_next() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        shop = Workshop(1)
-        workers = [asyncio.ensure_future(shop.work(worker, 10)) for worker in range(4)]
+async def test_a_higher_bound_lets_in_at_once_and_a_lower_one_interrupts_nobody() -> None:
+    shop = Workshop(1)
+    async with asyncio.TaskGroup() as tasks:
+        for worker in range(6):
+            tasks.create_task(shop.work(worker, 10))
         await asyncio.sleep(1)
-        workers[1].cancel()
-        workers[0].cancel()
+        assert shop.at_work == [0]
+        shop.permits.limit = 3
         await asyncio.sleep(1)
-        assert shop.at_work == [2]
-        await asyncio.wait(workers)
-        assert shop.done == [2, 3]
-        assert shop.permits.limit == 1
+        assert shop.at_work == [0, 1, 2]
+        shop.permits.limit = 1
+        await asyncio.sleep(8.5)
+        assert shop.at_work == [1, 2]
+        await asyncio.sleep(1)
+        assert shop.at_work == [3]
+    assert (shop.done[0], set(shop.done[1:3]), shop.done[3:]) == (0, {1, 2}, [3, 4, 5])
 
-    simulate(story)
+
+async def test_who_gives_up_leaves_the_place_to_the_next() -> None:
+    shop = Workshop(1)
+    workers = [asyncio.ensure_future(shop.work(worker, 10)) for worker in range(4)]
+    await asyncio.sleep(1)
+    workers[1].cancel()
+    workers[0].cancel()
+    await asyncio.sleep(1)
+    assert shop.at_work == [2]
+    await asyncio.wait(workers)
+    assert shop.done == [2, 3]
+    assert shop.permits.limit == 1
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5), st.integers(0, 4)), max_size=20))
@@ -97,50 +93,46 @@ def test_nobody_is_forgotten_and_never_are_there_too_many(
     simulate(story)
 
 
-def test_more_readers_are_let_in_as_their_number_grows() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        pool = ReaderPool(1, 1)
+async def test_more_readers_are_let_in_as_their_number_grows() -> None:
+    pool = ReaderPool(1, 1)
 
-        async def read() -> int:
-            await asyncio.sleep(10)
-            return 1
+    async def read() -> int:
+        await asyncio.sleep(10)
+        return 1
 
-        reads = [asyncio.ensure_future(pool.run(read, 60)) for _ in range(4)]
-        await asyncio.sleep(1)
-        assert pool.queue_size == 1, "those before the door do not count"
-        pool.threads = 3
-        await asyncio.sleep(1)
-        assert pool.queue_size == 1
-        assert [await each for each in reads] == [1, 1, 1, 1]
-        assert pool.queue_size == 0
-
-    simulate(story)
+    reads = [asyncio.ensure_future(pool.run(read, 60)) for _ in range(4)]
+    await asyncio.sleep(1)
+    assert pool.queue_size == 1, "those before the door do not count"
+    pool.threads = 3
+    await asyncio.sleep(1)
+    assert pool.queue_size == 1
+    assert [await each for each in reads] == [1, 1, 1, 1]
+    assert pool.queue_size == 0
 
 
-def test_a_read_that_finds_no_turn_in_time_leaves_and_is_never_begun() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        pool = ReaderPool(2, 1)
-        begun: list[int] = []
-        store = asyncio.Event()
+async def test_a_read_that_finds_no_turn_in_time_leaves_and_is_never_begun(
+    loop: SimulatedLoop,
+) -> None:
+    pool = ReaderPool(2, 1)
+    begun: list[int] = []
+    store = asyncio.Event()
 
-        async def read(number: int) -> int:
-            begun.append(number)
-            await store.wait()
-            return number
+    async def read(number: int) -> int:
+        begun.append(number)
+        await store.wait()
+        return number
 
-        reads = [asyncio.ensure_future(pool.run(partial(read, n), 0.5)) for n in range(50)]
-        await asyncio.sleep(1)
-        assert begun == [0, 1]
-        for each in reads[2:]:
-            with pytest.raises(NoTurnError):
-                await each
-        assert (pool.queue_size, pool.idle_share) == (0, 0)
-        store.set()
-        assert await pool.run(partial(read, 50), 0.5) == 50
-        assert (begun, pool.idle_share) == ([0, 1, 50], 1)
-        assert [await each for each in reads[:2]] == [0, 1]
-
-    simulate(story)
+    reads = [asyncio.ensure_future(pool.run(partial(read, n), 0.5)) for n in range(50)]
+    await asyncio.sleep(1)
+    assert begun == [0, 1]
+    for each in reads[2:]:
+        with pytest.raises(NoTurnError):
+            await each
+    assert (pool.queue_size, pool.idle_share) == (0, 0)
+    store.set()
+    assert await pool.run(partial(read, 50), 0.5) == 50
+    assert (begun, pool.idle_share) == ([0, 1, 50], 1)
+    assert [await each for each in reads[:2]] == [0, 1]
 
 
 def test_threads_are_exchanged_without_losing_what_was_handed_in() -> None:

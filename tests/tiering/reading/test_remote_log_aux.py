@@ -89,7 +89,7 @@ def test_epochs_and_producers_are_fetched_and_nothing_else() -> None:
 
 @pytest.mark.scenario("5.4")
 @pytest.mark.parametrize("request_", [REQUEST._replace(epoch=1), REQUEST._replace(offset=100)])
-def test_a_segment_that_nobody_has_told_of(request_: AuxRequest) -> None:
+def test_a_segment_without_metadata(request_: AuxRequest) -> None:
     error = Tier().refuses(request_)
     assert "previous remote log segment metadata was not found" in str(error)
 

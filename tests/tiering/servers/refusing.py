@@ -5,7 +5,6 @@ For answers that the servers of the tests cannot be brought to: Google's 401, S3
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Self
 
 
@@ -50,12 +49,7 @@ class RefusingServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -16,10 +16,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.waiting import wait_until
 from tierlog.tiering.store.remote_url import RemoteUrl, remote_url
 
@@ -156,12 +155,7 @@ class StoreServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.thaw()
         self.stop()
 

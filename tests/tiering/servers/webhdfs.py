@@ -11,7 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
-from tierlog.bench.probe import free_port
+from tierlog.bench.harness.requests.probe import free_port
 from tierlog.tests.tiering.servers.server import StoreServer, cached, fetch, program
 
 RECIPE = Path(__file__).resolve().parent / "hadoop" / "pom.xml"

@@ -1,9 +1,5 @@
 """A transaction index that is damaged in the tier never makes aborted records look committed."""
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any
-
 import pytest
 
 from tierlog.storage.segment.transaction_index import AbortedTxn
@@ -46,10 +42,6 @@ class Tier:
         await self.storage.close()
 
 
-def told(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
-
-
 DAMAGES = {
     "cut at an entry": INDEX[: TXN_ENTRY.size],
     "cut to nothing": b"",
@@ -59,43 +51,36 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_an_index_that_is_not_what_was_copied_is_an_error(damage: str) -> None:
-    async def story() -> None:
-        tier = Tier()
-        await tier.start()
-        assert await tier.aborted() == ABORTED
-        await tier.objects.write_bytes(INDEX_KEY, DAMAGES[damage])
-        with pytest.raises(RemoteStorageError, match=r"transaction index .* is damaged"):
-            await tier.aborted()
-        await tier.stop()
-
-    told(story())
+async def test_an_index_that_is_not_what_was_copied_is_an_error(damage: str) -> None:
+    tier = Tier()
+    await tier.start()
+    assert await tier.aborted() == ABORTED
+    await tier.objects.write_bytes(INDEX_KEY, DAMAGES[damage])
+    with pytest.raises(RemoteStorageError, match=r"transaction index .* is damaged"):
+        await tier.aborted()
+    await tier.stop()
 
 
-def test_an_index_that_is_gone_is_an_error_and_not_an_empty_one() -> None:
-    async def story() -> None:
-        tier = Tier()
-        await tier.start()
-        await tier.objects.remove(INDEX_KEY)
-        with pytest.raises(RemoteStorageError, match=r"transaction index .* is missing") as gone:
-            await tier.aborted()
-        # Not found would be taken for a segment without aborted transactions.
-        assert gone.value.failure is Failure.BROKEN
-        await tier.stop()
-
-    told(story())
+async def test_an_index_that_is_gone_is_an_error_and_not_an_empty_one() -> None:
+    tier = Tier()
+    await tier.start()
+    await tier.objects.remove(INDEX_KEY)
+    with pytest.raises(RemoteStorageError, match=r"transaction index .* is missing") as gone:
+        await tier.aborted()
+    # Not found would be taken for a segment without aborted transactions.
+    assert gone.value.failure is Failure.BROKEN
+    await tier.stop()
 
 
 @pytest.mark.parametrize("manifest", [None, b"no manifest"])
-def test_without_its_manifest_a_sound_index_is_read_all_the_same(manifest: bytes | None) -> None:
-    async def story() -> None:
-        tier = Tier()
-        await tier.start()
-        if manifest is None:
-            await tier.objects.remove(MANIFEST_KEY)
-        else:
-            await tier.objects.write_bytes(MANIFEST_KEY, manifest)
-        assert await tier.aborted() == ABORTED
-        await tier.stop()
-
-    told(story())
+async def test_without_its_manifest_a_sound_index_is_read_all_the_same(
+    manifest: bytes | None,
+) -> None:
+    tier = Tier()
+    await tier.start()
+    if manifest is None:
+        await tier.objects.remove(MANIFEST_KEY)
+    else:
+        await tier.objects.write_bytes(MANIFEST_KEY, manifest)
+    assert await tier.aborted() == ABORTED
+    await tier.stop()

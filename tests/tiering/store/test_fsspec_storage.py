@@ -95,7 +95,7 @@ class TestS3(StorageConformance):
             with pytest.raises(RemoteStorageError, match="bucket does not exist"):
                 run(storage, storage.copy_log_segment_data(segment_metadata(1), segment_data(b"1")))
 
-    def test_an_unreachable_endpoint_is_told_from_a_wrong_answer(self) -> None:
+    def test_an_unreachable_endpoint_is_distinguished_from_a_wrong_answer(self) -> None:
         location = s3_location("http://127.0.0.1:9", "tier")
         retries: dict[str, OptionValue] = {"retries": {"max_attempts": 0}}
         location = RemoteUrl(location.url, {**location.options, "config_kwargs": retries})
@@ -249,7 +249,7 @@ def test_only_segments_with_every_object_in_its_size_are_whole(tmp_path: Path) -
     asyncio.run(storage.close())
 
 
-def test_uploads_go_with_the_segment_or_the_partition_that_they_belong_to(
+async def test_uploads_go_with_the_segment_or_the_partition_that_they_belong_to(
     s3_endpoint: str,
 ) -> None:
     """Of a broker that was killed; those of others in the bucket stay."""
@@ -258,35 +258,31 @@ def test_uploads_go_with_the_segment_or_the_partition_that_they_belong_to(
     given_up, copying = segment_metadata(1), segment_metadata(2)
     elsewhere = segment_metadata(3, partition=PARTITION._replace(partition=8))
     keys = [object_key(each, "log") for each in (given_up, copying, elsewhere)]
+    pool = ThreadedPool(1, "test")
+    client, root = await s3_store.connect(location.url, location.options, pool, 20)
+    storage = FsspecStorage(location, OsFiles(), pool)
 
-    async def story() -> None:
-        pool = ThreadedPool(1, "test")
-        client, root = await s3_store.connect(location.url, location.options, pool, 20)
-        storage = FsspecStorage(location, OsFiles(), pool)
+    async def left() -> list[str]:
+        found = await client.uploads("uploads/")
+        return sorted(each.path.removeprefix(f"{root}/") for each in found)
 
-        async def left() -> list[str]:
-            found = await client.uploads("uploads/")
-            return sorted(each.path.removeprefix(f"{root}/") for each in found)
-
-        for key in keys:
-            upload = await client.begin_upload(f"{root}/{key}", 20 << 20)
-            await upload.part(0, bytes(8 << 20))
-        await client.begin_upload("uploads/backup.tar", 20 << 20)
-        await storage.abort_uploads(given_up)
-        assert await left() == sorted([*keys[1:], "uploads/backup.tar"])
-        await storage.delete_partition(PARTITION)
-        assert await left() == sorted([keys[2], "uploads/backup.tar"])
-        root_tier = TierFileSystem(
-            RemoteUrl("s3://uploads", location.options), OsFiles(), ThreadedPool(1, "test")
-        )
-        # To a tier at the bucket's root another tier's keys are none of its own either.
-        assert await root_tier.abort_uploads("", abandoned_before(1 << 60)) == 0
-        assert await root_tier.abort_uploads("prefix/", abandoned_before(1 << 60)) == 0
-        await client.begin_upload(f"uploads/{keys[0]}", 20 << 20)
-        assert await root_tier.abort_uploads("", abandoned_before(1 << 60)) == 1
-        assert await left() == sorted([keys[2], "uploads/backup.tar"])
-        await root_tier.close()
-        await storage.close()
-        await client.close()
-
-    asyncio.run(story())
+    for key in keys:
+        upload = await client.begin_upload(f"{root}/{key}", 20 << 20)
+        await upload.part(0, bytes(8 << 20))
+    await client.begin_upload("uploads/backup.tar", 20 << 20)
+    await storage.abort_uploads(given_up)
+    assert await left() == sorted([*keys[1:], "uploads/backup.tar"])
+    await storage.delete_partition(PARTITION)
+    assert await left() == sorted([keys[2], "uploads/backup.tar"])
+    root_tier = TierFileSystem(
+        RemoteUrl("s3://uploads", location.options), OsFiles(), ThreadedPool(1, "test")
+    )
+    # To a tier at the bucket's root another tier's keys are none of its own either.
+    assert await root_tier.abort_uploads("", abandoned_before(1 << 60)) == 0
+    assert await root_tier.abort_uploads("prefix/", abandoned_before(1 << 60)) == 0
+    await client.begin_upload(f"uploads/{keys[0]}", 20 << 20)
+    assert await root_tier.abort_uploads("", abandoned_before(1 << 60)) == 1
+    assert await left() == sorted([keys[2], "uploads/backup.tar"])
+    await root_tier.close()
+    await storage.close()
+    await client.close()

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import pytest
 
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tiering.blocking_pool import BlockingPool, ThreadedPool
 from tierlog.tiering.store.native_store import (
     NativeStore,
@@ -15,6 +16,10 @@ from tierlog.tiering.store.native_store import (
 )
 from tierlog.tiering.store.request_deadline import RequestDeadline
 from tierlog.tiering.store.tier_store import PIECE_BYTES, Source, TierObject
+
+pytestmark = pytest.mark.usefixtures("loop")
+
+T = TypeVar("T")
 
 
 class _Slice:
@@ -80,11 +85,13 @@ class Broken:
         self.is_closed = True
 
 
-def store_on(client: Broken) -> NativeStore:
+def store_on(client: Broken, pool: BlockingPool | None = None) -> NativeStore:
     async def connect(pool: BlockingPool, deadline_s: float) -> tuple[ObjectStoreClient, str]:
         return client, "bucket"
 
-    return NativeStore(connect, ThreadedPool(1, "test"), RequestDeadline("s3://bucket", 30))
+    return NativeStore(
+        lambda: connect, pool or ThreadedPool(1, "test"), RequestDeadline("s3://bucket", 30)
+    )
 
 
 async def each_request(store: NativeStore) -> list[BaseException | object]:
@@ -100,39 +107,30 @@ async def each_request(store: NativeStore) -> list[BaseException | object]:
     ]
 
 
-def test_a_request_that_its_library_cancels_fails_like_a_broken_connection() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        failures = await each_request(store_on(Broken()))
-        assert [type(failure) for failure in failures] == [ConnectionError] * 5
-
-    simulate(story)
+async def test_a_request_that_its_library_cancels_fails_like_a_broken_connection() -> None:
+    failures = await each_request(store_on(Broken()))
+    assert [type(failure) for failure in failures] == [ConnectionError] * 5
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_an_upload_that_loses_a_part_so_is_not_finished(number: int) -> None:
-    async def story(_: SimulatedLoop) -> None:
-        client = Broken()
-        client.breaks_at = number
-        with pytest.raises(ConnectionError):
-            await store_on(client).put("key", of_size(3 * PIECE_BYTES))
-        assert number not in client.parts
-        assert client.is_aborted
-        assert not client.is_finished
-
-    simulate(story)
+async def test_an_upload_that_loses_a_part_so_is_not_finished(number: int) -> None:
+    client = Broken()
+    client.breaks_at = number
+    with pytest.raises(ConnectionError):
+        await store_on(client).put("key", of_size(3 * PIECE_BYTES))
+    assert number not in client.parts
+    assert client.is_aborted
+    assert not client.is_finished
 
 
-def test_whoever_is_cancelled_is_cancelled() -> None:
-    async def story(_: SimulatedLoop) -> None:
-        client = Broken()
-        client.breaks_at = -1
-        waiting = asyncio.ensure_future(store_on(client).get("key", None, None))
-        await asyncio.sleep(0.05)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    simulate(story)
+async def test_whoever_is_cancelled_is_cancelled() -> None:
+    client = Broken()
+    client.breaks_at = -1
+    waiting = asyncio.ensure_future(store_on(client).get("key", None, None))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 class Silent(Broken):
@@ -150,37 +148,48 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each for each in caplog.messages if "has not answered" in each]
 
 
-def test_a_store_that_is_silent_from_the_start_is_named_long_before_its_deadline(
+async def test_a_store_that_is_silent_from_the_start_is_named_long_before_its_deadline(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_on(Silent(99, 99))
+    asking = asyncio.ensure_future(store.find(""))
+    await asyncio.sleep(4.9)
+    assert not said(caplog)
+    await asyncio.sleep(0.2)
+    sentence = (
+        "The remote tier s3://bucket has not answered for 5 s: waiting for its first "
+        "answer, 30 s at most."
+    )
+    assert said(caplog) == [sentence]
+    with pytest.raises(TimeoutError):
+        await asking
+    assert loop.time() == pytest.approx(30, abs=0.1)
+    with pytest.raises(TimeoutError):
+        await store.find("")
+    assert said(caplog) == [sentence], "once"
+
+
+async def test_a_store_that_has_answered_may_take_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        store = store_on(Silent(99, 99))
-        asking = asyncio.ensure_future(store.find(""))
-        await asyncio.sleep(4.9)
-        assert not said(caplog)
-        await asyncio.sleep(0.2)
-        sentence = (
-            "The remote tier s3://bucket has not answered for 5 s: waiting for its first "
-            "answer, 30 s at most."
-        )
-        assert said(caplog) == [sentence]
-        with pytest.raises(TimeoutError):
-            await asking
-        assert loop.time() == pytest.approx(30)
-        with pytest.raises(TimeoutError):
-            await store.find("")
-        assert said(caplog) == [sentence], "once"
-
-    simulate(story)
-
-
-def test_a_store_that_has_answered_may_take_its_time(caplog: pytest.LogCaptureFixture) -> None:
     """Its pieces may be large, and its line slow."""
+    store = store_on(Silent(1, 20, 20))
+    for _ask in range(3):
+        await store.find("")
+    assert not said(caplog)
 
-    async def story(_: SimulatedLoop) -> None:
-        store = store_on(Silent(1, 20, 20))
-        for _ask in range(3):
-            await store.find("")
-        assert not said(caplog)
 
-    simulate(story)
+class BusyPool(ThreadedPool):
+    """The pool of a machine that is so busy that a call takes longer than a request may."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        await asyncio.sleep(40)
+        return await super().run(call)
+
+
+async def test_imports_that_take_long_are_not_the_stores_silence(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await store_on(Silent(1), BusyPool(1, "test")).find("") == []
+    assert loop.time() == pytest.approx(41, abs=0.1)
+    assert not said(caplog)

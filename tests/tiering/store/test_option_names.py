@@ -13,7 +13,7 @@ from tierlog.tiering.store.remote_url import remote_url
 PREFIX = "rsm.config."
 
 
-def told(url: str, *names: str) -> str | None:
+def refusal_of(url: str, *names: str) -> str | None:
     stated = {f"option.{name}": "x" for name in names}
     return unknown_options(remote_url({"url": url, **stated}), PREFIX)
 
@@ -35,17 +35,19 @@ def told(url: str, *names: str) -> str | None:
         ("ftp://h/x", "usrname", "username"),
     ],
 )
-def test_a_misspelt_option_is_told_with_the_nearest_name(url: str, name: str, near: str) -> None:
+def test_a_misspelt_option_is_reported_with_the_nearest_name(
+    url: str, name: str, near: str
+) -> None:
     protocol = url.partition("://")[0]
     where = name.rpartition(".")[0] if "kwarg." in name else name
-    assert told(url, name) == (
+    assert refusal_of(url, name) == (
         f"The file system of {protocol}:// has no such option: {PREFIX}option.{where} (did you "
         f"mean {near}?)."
     )
 
 
 def test_all_of_them_stand_in_one_sentence() -> None:
-    sentence = told("s3://b/x", "endpoint", "key", "secret", "nonsense")
+    sentence = refusal_of("s3://b/x", "endpoint", "key", "secret", "nonsense")
     assert sentence == (
         "The file system of s3:// has no such option: rsm.config.option.endpoint (did you mean "
         "endpoint_url?), rsm.config.option.nonsense."
@@ -66,16 +68,16 @@ def test_all_of_them_stand_in_one_sentence() -> None:
         ("nosuch://x", ("anything",)),
     ],
 )
-def test_what_may_be_valid_is_not_told(url: str, names: tuple[str, ...]) -> None:
-    assert told(url, *names) is None
+def test_what_may_be_valid_is_not_reported(url: str, names: tuple[str, ...]) -> None:
+    assert refusal_of(url, *names) is None
 
 
 def test_a_start_with_known_options_imports_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    assert told("s3://b/x", "key", "client_kwargs.region_name") is None
+    assert refusal_of("s3://b/x", "key", "client_kwargs.region_name") is None
     # Who is not there cannot be asked: then only what nearly is a known name is told.
-    assert told("s3://b/x", "added_by_a_newer_version") is None
-    assert "endpoint_url" in (told("s3://b/x", "endpoint_ur") or "")
+    assert refusal_of("s3://b/x", "added_by_a_newer_version") is None
+    assert "endpoint_url" in (refusal_of("s3://b/x", "endpoint_ur") or "")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_every_keyword_of_the_installed_library_is_known(
     found: Any = getattr(import_module(module), name)
     keywords = list(inspect.signature(found.__init__).parameters.values())[1:-1]
     assert len(keywords) > 10
-    assert told(f"{protocol}://b/x", *(each.name for each in keywords)) is None
+    assert refusal_of(f"{protocol}://b/x", *(each.name for each in keywords)) is None
 
 
 def test_switches_are_read_as_kafka_reads_them() -> None:

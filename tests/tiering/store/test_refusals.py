@@ -123,7 +123,7 @@ CASES = [
     CASES,
     ids=[f"{case[0].__name__}-{case[1]}-{case[2].split()[0]}" for case in CASES],
 )
-def test_a_refusal_is_told_apart_and_shows_no_secret(
+def test_a_refusal_is_distinguished_and_shows_no_secret(
     protocol: type,
     status: int,
     code: str,
@@ -164,23 +164,19 @@ def test_a_bucket_that_is_missing_is_never_an_empty_tier(server: RefusingServer)
         asyncio.run(story())
 
 
-def test_s3_removes_many_objects_with_one_request(server: RefusingServer) -> None:
+async def test_s3_removes_many_objects_with_one_request(server: RefusingServer) -> None:
     keys = [f"topic-0/{number}" for number in range(30)]
     denied = "<Error><Key>tier/topic-0/3</Key><Code>AccessDenied</Code></Error>"
     tier = TierFileSystem(s3(server, 200, ""), OsFiles(), ThreadedPool(2, "test"), 20)
-
-    async def story() -> None:
-        server.answers(200, "<DeleteResult></DeleteResult>")
+    server.answers(200, "<DeleteResult></DeleteResult>")
+    await tier.remove_all(keys)
+    assert server.asked == 1
+    # The answer to the whole is a success; one of them is none.
+    server.answers(200, f"<DeleteResult>{denied}</DeleteResult>")
+    with pytest.raises(RemoteStorageError, match="AccessDenied") as failed:
         await tier.remove_all(keys)
-        assert server.asked == 1
-        # The answer to the whole is a success; one of them is none.
-        server.answers(200, f"<DeleteResult>{denied}</DeleteResult>")
-        with pytest.raises(RemoteStorageError, match="AccessDenied") as failed:
-            await tier.remove_all(keys)
-        assert failed.value.failure is DENIED
-        await tier.close()
-
-    asyncio.run(story())
+    assert failed.value.failure is DENIED
+    await tier.close()
 
 
 class SSHException(Exception):  # paramiko's names
@@ -217,7 +213,7 @@ class ServiceRequestError(Exception):
         (KeyError("x"), BROKEN),
     ],
 )
-def test_errors_without_an_answer_are_told_by_their_kind(
+def test_errors_without_an_answer_are_reported_by_their_kind(
     error: Exception, failure: Failure
 ) -> None:
     assert failure_of(error) is failure

@@ -62,8 +62,8 @@ def test_nothing_secret_is_printed() -> None:
     )
     assert str(location) == "sftp://***@host/dir"
     assert "hunter2" not in repr(location)
-    told = location.redact("AKIA123 and tok/en and deep and alice:hunter2 failed at visible")
-    assert told == "*** and *** and *** and *** failed at visible"
+    redacted = location.redact("AKIA123 and tok/en and deep and alice:hunter2 failed at visible")
+    assert redacted == "*** and *** and *** and *** failed at visible"
 
 
 def test_a_plain_url_is_printed_as_it_is() -> None:
@@ -88,12 +88,12 @@ def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
     )
     address = "http://127.0.0.1:4566/test-bucket?list-type=2&prefix=contest%2Flatest-a"
     assert location.redact(f"Could not connect: {address}") == f"Could not connect: {address}"
-    told = location.redact("key 'test', test:test, Credential=test/20260101/s3, test")
-    assert told == "key '***', ***:***, Credential=***/20260101/s3, ***"
+    redacted = location.redact("key 'test', test:test, Credential=test/20260101/s3, test")
+    assert redacted == "key '***', ***:***, Credential=***/20260101/s3, ***"
 
 
 @pytest.mark.parametrize(
-    ("secret", "text", "told"),
+    ("secret", "text", "expected"),
     [
         ("hunter2", "u%3Ahunter2%40host", "u%3A***%40host"),
         ("hunter2", "'sent:\\nhunter2\\n'", "'sent:\\n***\\n'"),
@@ -103,10 +103,10 @@ def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
     ],
 )
 def test_a_short_secret_is_hidden_behind_what_is_no_letter(
-    secret: str, text: str, told: str
+    secret: str, text: str, expected: str
 ) -> None:
     location = remote_url({"url": "s3://bucket", "option.secret": secret})
-    assert location.redact(text) == told
+    assert location.redact(text) == expected
 
 
 def test_a_long_secret_is_hidden_wherever_it_stands() -> None:

@@ -1,7 +1,5 @@
 """Leader epochs and producers that are damaged in the tier never begin a replica's log."""
 
-import asyncio
-
 import pytest
 
 from tierlog.storage.checkpoint import format_epochs
@@ -26,21 +24,18 @@ PLAUSIBLE = {
 
 
 @pytest.mark.parametrize("index", PLAUSIBLE)
-def test_what_differs_from_what_was_copied_begins_no_replica(index: IndexType) -> None:
-    async def story() -> None:
-        location = RemoteUrl("memory://replicas")
-        files, pool = SimulatedFiles(SimulatedDisk()), ThreadedPool(1, "test")
-        objects = TierFileSystem(location, files, pool)
-        storage = FsspecStorage(location, files, pool)
-        await storage.copy_log_segment_data(SEGMENT, segment_data(bytes(100)))
-        copied = await storage.fetch_index(SEGMENT, index)
-        await objects.write_bytes(object_key(SEGMENT, index.value), PLAUSIBLE[index])
-        with pytest.raises(RemoteStorageError, match="differ from what was copied") as damaged:
-            await storage.fetch_index(SEGMENT, index)
-        assert damaged.value.failure is Failure.BROKEN
-        await objects.write_bytes(object_key(SEGMENT, index.value), copied)
-        await objects.remove(object_key(SEGMENT, MANIFEST_SUFFIX))
-        assert await storage.fetch_index(SEGMENT, index) == copied
-        await storage.close()
-
-    asyncio.run(story())
+async def test_what_differs_from_what_was_copied_begins_no_replica(index: IndexType) -> None:
+    location = RemoteUrl("memory://replicas")
+    files, pool = SimulatedFiles(SimulatedDisk()), ThreadedPool(1, "test")
+    objects = TierFileSystem(location, files, pool)
+    storage = FsspecStorage(location, files, pool)
+    await storage.copy_log_segment_data(SEGMENT, segment_data(bytes(100)))
+    copied = await storage.fetch_index(SEGMENT, index)
+    await objects.write_bytes(object_key(SEGMENT, index.value), PLAUSIBLE[index])
+    with pytest.raises(RemoteStorageError, match="differ from what was copied") as damaged:
+        await storage.fetch_index(SEGMENT, index)
+    assert damaged.value.failure is Failure.BROKEN
+    await objects.write_bytes(object_key(SEGMENT, index.value), copied)
+    await objects.remove(object_key(SEGMENT, MANIFEST_SUFFIX))
+    assert await storage.fetch_index(SEGMENT, index) == copied
+    await storage.close()

@@ -171,9 +171,7 @@ def opened() -> TierFileSystem:
     return TierFileSystem(LOCATION, OsFiles(), ThreadedPool(1, "test"))
 
 
-def test_a_store_that_does_right_is_left_as_it_was(
-    stand_on: Callable[[DictStore], None],
-) -> None:
+def test_a_store_that_does_right_is_left_as_it_was(stand_on: Callable[[DictStore], None]) -> None:
     store = DictStore()
     stand_on(store)
     asyncio.run(probe(opened(), "probe-x"))
@@ -222,62 +220,50 @@ def test_what_a_broken_store_does_wrong_is_said(
     assert "dict://probed" in str(failed.value)
 
 
-def test_a_store_is_probed_once_and_before_the_first_copy_only(
+async def test_a_store_is_probed_once_and_before_the_first_copy_only(
     stand_on: Callable[[DictStore], None],
 ) -> None:
     store = Moody()
     stand_on(store)
+    storage = FsspecStorage(LOCATION, OsFiles(), ThreadedPool(1, "test"))
 
-    async def story() -> None:
-        storage = FsspecStorage(LOCATION, OsFiles(), ThreadedPool(1, "test"))
+    async def copy(number: int) -> None:
+        await storage.copy_log_segment_data(segment_metadata(number), segment_data(b"1"))
 
-        async def copy(number: int) -> None:
-            await storage.copy_log_segment_data(segment_metadata(number), segment_data(b"1"))
-
-        with pytest.raises(RemoteStorageError, match="ignores byte ranges"):
-            await copy(1)
-        assert store.objects == {}, "Nothing is copied to a store that failed"
-        store.ignores_ranges = False
-        await asyncio.gather(*(copy(number) for number in (2, 3, 4)))
-        assert len(store.objects) == 3 * 6
-        # It is not asked again.
-        store.ignores_ranges = True
-        await copy(5)
-
-    asyncio.run(story())
+    with pytest.raises(RemoteStorageError, match="ignores byte ranges"):
+        await copy(1)
+    assert store.objects == {}, "Nothing is copied to a store that failed"
+    store.ignores_ranges = False
+    await asyncio.gather(*(copy(number) for number in (2, 3, 4)))
+    assert len(store.objects) == 3 * 6
+    # It is not asked again.
+    store.ignores_ranges = True
+    await copy(5)
 
 
-def test_what_a_probe_left_that_was_cut_short_goes_with_its_segment(
+async def test_what_a_probe_left_that_was_cut_short_goes_with_its_segment(
     stand_on: Callable[[DictStore], None],
 ) -> None:
     store = CutOff()
     stand_on(store)
     metadata = segment_metadata(1)
-
-    async def story() -> None:
-        storage = FsspecStorage(LOCATION, OsFiles(), ThreadedPool(1, "test"))
-        with pytest.raises(RemoteStorageError):
-            await storage.copy_log_segment_data(metadata, segment_data(b"1"))
-        assert len(store.objects) == 1, "The probe could not clear up"
-        store.is_gone = False
-        await storage.delete_log_segment_data(metadata)
-
-    asyncio.run(story())
+    storage = FsspecStorage(LOCATION, OsFiles(), ThreadedPool(1, "test"))
+    with pytest.raises(RemoteStorageError):
+        await storage.copy_log_segment_data(metadata, segment_data(b"1"))
+    assert len(store.objects) == 1, "The probe could not clear up"
+    store.is_gone = False
+    await storage.delete_log_segment_data(metadata)
     assert store.objects == {}
 
 
-def test_a_probe_that_is_cancelled_removes_its_object(
+async def test_a_probe_that_is_cancelled_removes_its_object(
     stand_on: Callable[[DictStore], None],
 ) -> None:
     store = Silent()
     stand_on(store)
-
-    async def story() -> None:
-        async with asyncio.TaskGroup() as group:
-            probing = group.create_task(probe(opened(), "probe-x"))
-            await store.is_asked.wait()
-            assert list(store.objects) == ["probe-x"]
-            probing.cancel()
-
-    asyncio.run(story())
+    async with asyncio.TaskGroup() as group:
+        probing = group.create_task(probe(opened(), "probe-x"))
+        await store.is_asked.wait()
+        assert list(store.objects) == ["probe-x"]
+        probing.cancel()
     assert store.objects == {}

@@ -13,7 +13,7 @@ from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentState,
 )
 from tierlog.tests.tiering.memory_tier import DELETE
-from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, on_a_leader, until
+from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, until
 from tierlog.tiering.metadata.metadata_events import decode_event
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -54,103 +54,89 @@ async def finds_everything_again(broker: TieredBroker) -> None:
     await again.manager.stop()
 
 
-def test_a_copy_whose_end_was_lost_is_finished_and_not_deleted() -> None:
-    async def story(broker: TieredBroker) -> None:
-        await copied(broker)
-        lose(broker, is_end_of_copy)
-        await finds_everything_again(broker)
-
-    on_a_leader(story)
+async def test_a_copy_whose_end_was_lost_is_finished_and_not_deleted(broker: TieredBroker) -> None:
+    await copied(broker)
+    lose(broker, is_end_of_copy)
+    await finds_everything_again(broker)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_copies_of_which_nothing_is_told_any_more_are_announced_anew(kept: int) -> None:
-    async def story(broker: TieredBroker) -> None:
-        await copied(broker)
-        first = min(broker.tier.segments.values(), key=lambda each: each.metadata.start_offset)
+async def test_copies_that_the_metadata_has_lost_are_announced_again(
+    broker: TieredBroker, kept: int
+) -> None:
+    await copied(broker)
+    first = min(broker.tier.segments.values(), key=lambda each: each.metadata.start_offset)
 
-        def is_lost(event: RemoteLogMetadata) -> bool:
-            of_first = (
-                not isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate)
-                or event.segment_id == first.metadata.segment_id
-            )
-            return {0: True, 1: of_first, 2: not of_first}[kept]
+    def is_lost(event: RemoteLogMetadata) -> bool:
+        of_first = (
+            not isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate)
+            or event.segment_id == first.metadata.segment_id
+        )
+        return {0: True, 1: of_first, 2: not of_first}[kept]
 
-        lose(broker, is_lost)
-        await finds_everything_again(broker)
-
-    on_a_leader(story)
+    lose(broker, is_lost)
+    await finds_everything_again(broker)
 
 
-def test_an_only_copy_that_is_not_whole_is_kept_and_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_only_copy_that_is_not_whole_is_kept_and_reported(
+    broker: TieredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.ERROR)
-
-    async def story(broker: TieredBroker) -> None:
-        await copied(broker)
-        lose(broker, is_end_of_copy)
-        broker.tier.incomplete.update(broker.tier.segments)
-        again = await broker.restarted(1)
-        again.append(6, per_segment=3)
-        await asyncio.sleep(600)
-        assert again.tier.start_offsets()[:2] == [0, 3]
-        assert again.tier.asked(DELETE) == []
-        assert again.log.log_start_offset == 0
-        assert "are in no finished remote segment and cannot be read" in caplog.text
-        # Once the log gives them up, they go.
-        again.log.maybe_increment_log_start_offset(6)
-        await until(lambda: min(again.tier.start_offsets(), default=6) >= 6)
-        await again.manager.stop()
-
-    on_a_leader(story)
+    await copied(broker)
+    lose(broker, is_end_of_copy)
+    broker.tier.incomplete.update(broker.tier.segments)
+    again = await broker.restarted(1)
+    again.append(6, per_segment=3)
+    await asyncio.sleep(600)
+    assert again.tier.start_offsets()[:2] == [0, 3]
+    assert again.tier.asked(DELETE) == []
+    assert again.log.log_start_offset == 0
+    assert "are in no finished remote segment and cannot be read" in caplog.text
+    # Once the log gives them up, they go.
+    again.log.maybe_increment_log_start_offset(6)
+    await until(lambda: min(again.tier.start_offsets(), default=6) >= 6)
+    await again.manager.stop()
 
 
-def test_a_log_begins_where_it_can_be_read_when_nothing_below_is_left(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_log_begins_where_it_can_be_read_when_nothing_below_is_left(
+    broker: TieredBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Else a consumer of the earliest offset would be told that it is out of range, for ever."""
     caplog.set_level(logging.WARNING)
-
-    async def story(broker: TieredBroker) -> None:
-        await copied(broker)
-        lose(broker, everything)
-        broker.tier.segments.clear()
-        again = await broker.restarted(1)
-        await until(lambda: again.log.log_start_offset == 6)
-        assert (await again.consume(6))[0] == [6, 7, 8]
-        assert "moves from 0 to 6" in caplog.text
-        await again.manager.stop()
-
-    on_a_leader(story)
+    await copied(broker)
+    lose(broker, everything)
+    broker.tier.segments.clear()
+    again = await broker.restarted(1)
+    await until(lambda: again.log.log_start_offset == 6)
+    assert (await again.consume(6))[0] == [6, 7, 8]
+    assert "moves from 0 to 6" in caplog.text
+    await again.manager.stop()
 
 
-def test_nothing_is_decided_while_the_store_cannot_be_asked() -> None:
-    async def story(broker: TieredBroker) -> None:
-        await copied(broker)
-        lose(broker, everything)
-        broker.tier.is_down = True
-        again = await broker.restarted(1)
-        await asyncio.sleep(600)
-        assert again.log.log_start_offset == 0
-        assert again.topic.events() == []
-        broker.tier.is_down = False
-        await until(settled(again))
-        assert (await again.consume(0))[0] == list(range(9))
-        await again.manager.stop()
-
-    on_a_leader(story)
+async def test_nothing_is_decided_while_the_store_cannot_be_asked(broker: TieredBroker) -> None:
+    await copied(broker)
+    lose(broker, everything)
+    broker.tier.is_down = True
+    again = await broker.restarted(1)
+    await asyncio.sleep(600)
+    assert again.log.log_start_offset == 0
+    assert again.topic.events() == []
+    broker.tier.is_down = False
+    await until(settled(again))
+    assert (await again.consume(0))[0] == list(range(9))
+    await again.manager.stop()
 
 
-def test_what_a_crash_left_of_a_copy_whose_records_are_here_still_goes() -> None:
-    async def story(broker: TieredBroker) -> None:
-        broker.topic.is_down = False
-        broker.tier.copies_held.clear()
-        broker.append(4, per_segment=3)
-        await until(lambda: len(broker.topic.events()) == 1)
-        again = await broker.restarted(1)
-        again.tier.copies_held.set()
-        await until(lambda: again.log.highest_remote_offset == 2)
-        assert again.metadata.remote_log(PARTITION).unfinished_segments() == []
-        assert again.tier.asked(DELETE) == [0]
-        await again.manager.stop()
-
-    on_a_leader(story)
+async def test_what_a_crash_left_of_a_copy_whose_records_are_here_still_goes(
+    broker: TieredBroker,
+) -> None:
+    broker.topic.is_down = False
+    broker.tier.copies_held.clear()
+    broker.append(4, per_segment=3)
+    await until(lambda: len(broker.topic.events()) == 1)
+    again = await broker.restarted(1)
+    again.tier.copies_held.set()
+    await until(lambda: again.log.highest_remote_offset == 2)
+    assert again.metadata.remote_log(PARTITION).unfinished_segments() == []
+    assert again.tier.asked(DELETE) == [0]
+    await again.manager.stop()

@@ -217,7 +217,7 @@ def test_where_the_manifests_tell_of_two_branches_a_lost_history_is_not_guessed(
     damaged(bucket, tail, "leader_epoch_checkpoint")
     found = plan(bucket)
     assert found.topics == []
-    assert found.left[0].reasons[0].endswith("and the manifests tell of several branches")
+    assert found.left[0].reasons[0].endswith("and the manifests hold several branches")
 
 
 def transactional(offset: int, *, producer_id: int = 7, epoch: int = 2) -> bytes:

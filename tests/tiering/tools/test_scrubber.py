@@ -1,6 +1,5 @@
 """A scrub, look after look, over a bucket and the metadata of its cluster."""
 
-import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -40,91 +39,75 @@ def scrubber(bucket: Bucket, cluster: Cluster, *, unknown: bool = False) -> Scru
     )
 
 
-def test_after_two_looks_no_orphan_is_left_and_nothing_else_is_gone() -> None:
+async def test_after_two_looks_no_orphan_is_left_and_nothing_else_is_gone() -> None:
     bucket = Bucket()
     finished = bucket.put(1, (0, 9))
     kept = set(bucket.objects)
     # Another attempt at the same segment, which nobody told of.
     bucket.put(2, (0, 9))
     cluster = Cluster({PARTITION: remote_log_of(PARTITION, [finished])})
-
-    async def story() -> None:
-        scrub = scrubber(bucket, cluster)
-        assert await scrub.remove((await scrub.look()).ripe) == 0
-        look = await scrub.look()
-        assert await scrub.remove(look.ripe) == 6
-        assert set(bucket.objects) == kept
-        # The manifest goes first: half a segment must not look whole.
-        assert bucket.removed[0].endswith(".manifest")
-        assert (await scrub.look()).orphans == []
-
-    asyncio.run(story())
+    scrub = scrubber(bucket, cluster)
+    assert await scrub.remove((await scrub.look()).ripe) == 0
+    look = await scrub.look()
+    assert await scrub.remove(look.ripe) == 6
+    assert set(bucket.objects) == kept
+    # The manifest goes first: half a segment must not look whole.
+    assert bucket.removed[0].endswith(".manifest")
+    assert (await scrub.look()).orphans == []
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-def test_a_whole_segment_that_the_metadata_lost_stays_unless_told_otherwise(is_told: bool) -> None:
+@pytest.mark.parametrize("is_explicit", [False, True])
+async def test_a_whole_segment_that_the_metadata_lost_stays_by_default(
+    is_explicit: bool,
+) -> None:
     """A clone's metadata lacks what the original copies; an emptied topic lacks everything."""
     bucket = Bucket()
     first = bucket.put(1, (0, 9))
     second = bucket.put(2, (10, 19))
     cluster = Cluster({PARTITION: remote_log_of(PARTITION, [first])})
-
-    async def story() -> None:
-        scrub = Scrubber(
-            bucket, cluster.metadata, cluster.wall_clock_ms, HOUR_MS, unknown_segments=is_told
-        )
-        await scrub.look()
-        look = await scrub.look()
-        (orphan,) = look.orphans
-        assert orphan.is_whole
-        assert orphan.id == second.id
-        assert look.ripe == ([orphan] if is_told else [])
-
-    asyncio.run(story())
+    scrub = Scrubber(
+        bucket, cluster.metadata, cluster.wall_clock_ms, HOUR_MS, unknown_segments=is_explicit
+    )
+    await scrub.look()
+    look = await scrub.look()
+    (orphan,) = look.orphans
+    assert orphan.is_whole
+    assert orphan.id == second.id
+    assert look.ripe == ([orphan] if is_explicit else [])
 
 
-def test_what_is_young_stays() -> None:
+async def test_what_is_young_stays() -> None:
     bucket = Bucket()
     del bucket.objects[object_key(bucket.put(2, (10, 19)), "manifest")]
     cluster = Cluster({PARTITION: RemoteLog(PARTITION)})
     cluster.now_ms = WRITTEN_MS + HOUR_MS - 1
-
-    async def story() -> None:
-        scrub = scrubber(bucket, cluster)
-        assert (await scrub.look()).ripe == []
-        assert (await scrub.look()).ripe == []
-        cluster.now_ms += 1
-        assert len((await scrub.look()).ripe) == 1
-
-    asyncio.run(story())
+    scrub = scrubber(bucket, cluster)
+    assert (await scrub.look()).ripe == []
+    assert (await scrub.look()).ripe == []
+    cluster.now_ms += 1
+    assert len((await scrub.look()).ripe) == 1
 
 
 @pytest.mark.parametrize("unknown", [False, True])
-def test_another_clusters_partitions_are_left_alone_unless_told_otherwise(unknown: bool) -> None:
+async def test_another_clusters_partitions_are_left_alone_by_default(
+    unknown: bool,
+) -> None:
     bucket = Bucket()
     bucket.put(1, (0, 9))
-
-    async def story() -> None:
-        scrub = scrubber(bucket, Cluster({}), unknown=unknown)
-        await scrub.look()
-        look = await scrub.look()
-        assert len(look.orphans) == 1
-        assert len(look.ripe) == int(unknown)
-
-    asyncio.run(story())
+    scrub = scrubber(bucket, Cluster({}), unknown=unknown)
+    await scrub.look()
+    look = await scrub.look()
+    assert len(look.orphans) == 1
+    assert len(look.ripe) == int(unknown)
 
 
-def test_without_the_whole_metadata_nothing_is_decided() -> None:
+async def test_without_the_whole_metadata_nothing_is_decided() -> None:
     bucket = Bucket()
     bucket.put(1, (0, 9))
     cluster = Cluster({PARTITION: RemoteLog(PARTITION)})
     cluster.is_readable = False
-
-    async def story() -> None:
-        scrub = scrubber(bucket, cluster)
-        for _ in range(3):
-            with pytest.raises(KafkaError):
-                await scrub.look()
-        assert bucket.removed == []
-
-    asyncio.run(story())
+    scrub = scrubber(bucket, cluster)
+    for _ in range(3):
+        with pytest.raises(KafkaError):
+            await scrub.look()
+    assert bucket.removed == []

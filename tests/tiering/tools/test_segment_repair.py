@@ -80,7 +80,7 @@ def test_a_sound_bucket_is_left_alone() -> None:
 @WAYS
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "leader_epoch_checkpoint"])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_small_part_is_told_by_others(
+def test_a_small_part_is_rebuilt_from_others(
     damage: Callable[[Bucket, str], None], suffix: str, number: int
 ) -> None:
     bucket, segments = two_segments()
@@ -93,7 +93,7 @@ def test_a_small_part_is_told_by_others(
     assert repair(bucket) == RepairPlan()
 
 
-def test_a_manifest_that_cannot_be_read_is_told_by_the_batches() -> None:
+def test_a_manifest_that_cannot_be_read_is_rebuilt_from_the_batches() -> None:
     bucket, segments = two_segments()
     key = object_key(segments[1], "manifest")
     noise(bucket, key)

@@ -18,7 +18,7 @@ from tierlog.tiering.store.manifest import decode_manifest, encode_manifest
 from tierlog.tiering.store.object_keys import object_key
 from tierlog.tiering.store.tier_store import TierObject
 from tierlog.tiering.tools import segment_check
-from tierlog.tiering.tools.lineage_choice import finished, remote_log_of
+from tierlog.tiering.tools.lineage_choice import finished_event, remote_log_of
 from tierlog.tiering.tools.tier_check import check_segments, check_survey
 from tierlog.tiering.tools.tier_survey import Finding, survey_tier
 
@@ -324,8 +324,8 @@ def test_a_gap_within_a_segment_is_a_note() -> None:
 def test_the_metadata_and_the_objects_must_agree() -> None:
     bucket, first, second = two_segments()
     absent = replace(first, segment_id=first.segment_id._replace(id=PARTITION.topic_id))
-    told = remote_log_of(PARTITION, [replace(first, end_offset=8), absent])
-    findings = verify(bucket, told)
+    remote_log = remote_log_of(PARTITION, [replace(first, end_offset=8), absent])
+    findings = verify(bucket, remote_log)
     problems = {each.key: each for each in findings}
     assert "differ in end_offset" in problems[object_key(first, "manifest")].problem
     assert "it is not" in problems[object_key(absent, "manifest")].problem
@@ -374,14 +374,14 @@ class _Moving(Bucket):
 def test_what_is_copied_between_listing_and_metadata_is_not_missed() -> None:
     bucket = _Moving()
     first = bucket.put(1, (0, 9))
-    told = [first]
+    segments = [first]
     known = RemoteLog(PARTITION)
 
     def copy() -> None:
-        told.append(bucket.put(2, (10, 19)))
-        for each in told:
+        segments.append(bucket.put(2, (10, 19)))
+        for each in segments:
             known.apply_copy_started(each)
-            known.apply_update(finished(each))
+            known.apply_update(finished_event(each))
 
     bucket.meanwhile = copy
     assert verify(bucket, known) == []

@@ -14,14 +14,8 @@ from tierlog.clients.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from tierlog.clients.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from tierlog.clients.protocol.messages.metadata import MetadataRequest
 from tierlog.clients.protocol.schema import Message
+from tierlog.tests import wire
 from tierlog.tests.broker.cluster.forwarded_requests import CONTROLLER_LISTENER, controller_node
 from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import creation
@@ -38,9 +32,9 @@ def _request(message: Message, version: int, correlation_id: int = 99) -> bytes:
     return encode_request_header(header) + encode_bytes(message, version)
 
 
-def _answer(request: EnvelopeRequest, *, is_active: bool = True) -> EnvelopeResponse:
+def _answer(request: wire.EnvelopeRequest, *, is_active: bool = True) -> wire.EnvelopeResponse:
     """What a controller answers, which creates topics if it can."""
-    answers: list[EnvelopeResponse] = []
+    answers: list[wire.EnvelopeResponse] = []
 
     async def story(loop: SimulatedLoop) -> None:
         node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
@@ -58,8 +52,8 @@ def _answer(request: EnvelopeRequest, *, is_active: bool = True) -> EnvelopeResp
 
 def _enveloped(
     data: bytes, principal: bytes | None = _PRINCIPAL, address: bytes = _ADDRESS
-) -> EnvelopeRequest:
-    return EnvelopeRequest(
+) -> wire.EnvelopeRequest:
+    return wire.EnvelopeRequest(
         request_data=data, request_principal=principal, client_host_address=address
     )
 
@@ -71,7 +65,7 @@ def test_the_response_has_the_header_of_the_request() -> None:
     view = memoryview(answer.response_data)
     correlation_id, position = decode_response_header(ApiKey.CREATE_TOPICS, 7, view)
     assert correlation_id == 99
-    response, end = decode(CreateTopicsResponse, 7, view, position)
+    response, end = decode(wire.CreateTopicsResponse, 7, view, position)
     assert end == len(view)
     assert [(each.name, each.error_code) for each in response.topics] == [("t", 0)]
 
@@ -81,7 +75,7 @@ def test_the_handler_sees_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def handle(_: NodeContext, context: RequestContext, _request: Message) -> Message:
         contexts.append(context)
-        return CreateTopicsResponse()
+        return wire.CreateTopicsResponse()
 
     monkeypatch.setattr(create_topics, "handle", handle)
     _answer(_enveloped(_request(creation("t"), 5)))
@@ -106,7 +100,7 @@ _GOOD = _request(creation("t"), 7)
         (_enveloped(_GOOD[:-3]), ErrorCode.UNSUPPORTED_VERSION),
         (_enveloped(b"\x7f\x00" + _GOOD[2:]), ErrorCode.UNSUPPORTED_VERSION),
         (_enveloped(b"\x00\x13\x00\x63" + _GOOD[4:]), ErrorCode.UNSUPPORTED_VERSION),
-        (_enveloped(_request(MetadataRequest(topics=[]), 12)), ErrorCode.INVALID_REQUEST),
+        (_enveloped(_request(wire.MetadataRequest(topics=[]), 12)), ErrorCode.INVALID_REQUEST),
         (
             _enveloped(_request(_enveloped(_GOOD), 0)),
             ErrorCode.INVALID_REQUEST,
@@ -125,7 +119,7 @@ _GOOD = _request(creation("t"), 7)
         "envelope in an envelope",
     ],
 )
-def test_a_bad_envelope_is_refused(request_: EnvelopeRequest, code: ErrorCode) -> None:
+def test_a_bad_envelope_is_refused(request_: wire.EnvelopeRequest, code: ErrorCode) -> None:
     answer = _answer(request_)
     assert answer.error_code == code
     assert answer.response_data is None
@@ -149,12 +143,12 @@ def test_a_lead_lost_before_the_decision_is_an_error_of_the_envelope(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def deposed(
-        _: NodeContext, _context: RequestContext, request: CreateTopicsRequest
-    ) -> CreateTopicsResponse:
+        _: NodeContext, _context: RequestContext, request: wire.CreateTopicsRequest
+    ) -> wire.CreateTopicsResponse:
         codes = [ErrorCode.NONE, ErrorCode.NOT_CONTROLLER]
-        return CreateTopicsResponse(
+        return wire.CreateTopicsResponse(
             topics=[
-                CreatableTopicResult(name=each.name, error_code=code)
+                wire.CreatableTopicResult(name=each.name, error_code=code)
                 for each, code in zip(request.topics, codes, strict=True)
             ]
         )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.pipeline.spark.__main__ import main
 from tierlog.tests.house_rules import ROOT

@@ -7,7 +7,7 @@ import confluent_kafka
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tierlog.bench.clients.admin import create_topic
+from tierlog.bench.harness.requests.admin import create_topic
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.pipeline.reading.scan_bounds import OffsetRange
 from tierlog.pipeline.spark.jobs.backfill import Backfill, BackfillSettings, TableSource

@@ -107,7 +107,7 @@ def ends_before_the_manifest_has_its_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def ends_before_files_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ParquetTable, "_carry_out", _killed)
+    monkeypatch.setattr(ParquetTable, "_move_files", _killed)
 
 
 def ends_between_two_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,13 +97,13 @@ def run_and_kill(table: KilledTable, topic: TieredTopic, chance: random.Random) 
         command, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as job:
         assert job.stdout is not None
-        told: list[str] = []
+        output: list[str] = []
         clock = SystemEnvironment()
         started_ms, ready_ms = clock.wall_clock_ms(), 0
         # It lists what it will do, and a line follows for each commit.
         commits = chance.randrange(COMMITS)
         for line in job.stdout:
-            told.append(line)
+            output.append(line)
             ready_ms = ready_ms or clock.wall_clock_ms()
             commits -= line.startswith("commit ")
             if commits <= 0 and line.startswith(("partition", "it holds", "commit ")):
@@ -122,7 +122,7 @@ def run_and_kill(table: KilledTable, topic: TieredTopic, chance: random.Random) 
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait(END_TIMEOUT_S)
-    assert code in (None, 0), "".join(told)
+    assert code in (None, 0), "".join(output)
     return code is None
 
 
@@ -159,8 +159,8 @@ def test_a_killed_job_is_run_again_and_each_record_is_there_once(
     goal = goal_of(spark, kind, tmp_path, table.title)
     assert run_export(spark, topic, goal, ExportSettings(compact=True)) == ends
     assert_holds_each_once(rows_of(spark, kind, goal), ends)
-    told = ", ".join(f"{count} {moment.value}" for moment, count in moments.items())
-    print(f"{kind}: {jobs} jobs, {KILLS} killed before their end: {told}", flush=True)
+    counts = ", ".join(f"{count} {moment.value}" for moment, count in moments.items())
+    print(f"{kind}: {jobs} jobs, {KILLS} killed before their end: {counts}", flush=True)
     if KILLS >= ENOUGH_FOR_CHANCE:
         assert moments[Moment.WRITING] > 0
         assert len(moments) > 1

@@ -68,7 +68,7 @@ STATE = '{"series": "s", "sequence": 2, "offsets": {"orders": {"0": 7}}'
         ),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_table(text: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_table(text: str) -> None:
     with pytest.raises(ExportError, match="saved progress of exports to /data/t"):
         exported_from_json(text, "/data/t")
 
@@ -119,8 +119,8 @@ def test_a_tier_that_is_not_there_is_one_sentence(
     asked = ["--tier", str(tmp_path / "tier"), "--topic", "nowhere"]
     table = ["--format", "delta", "--table", str(tmp_path / "table")]
     assert main(["export", *asked, *table]) == 2
-    (told,) = capsys.readouterr().err.splitlines()
-    assert "no tier at" in told
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert "no tier at" in printed
     assert not (tmp_path / "table").exists()
 
 

@@ -42,8 +42,6 @@ class RandomPlans:
         """The next query."""
         return self._chance.choice(self._forms)()
 
-    # -- Conditions -----------------------------------------------------------------------------
-
     def _condition(self, depth: int = 2) -> str:
         kind = self._chance.randrange(8) if depth else 7
         if kind < 2:
@@ -82,8 +80,6 @@ class RandomPlans:
 
     def _count(self) -> str:
         return f"({self._rows('count(*)')})"
-
-    # -- Forms of queries -----------------------------------------------------------------------
 
     def _figures(self) -> str:
         return self._rows("count(*), min(number), max(number), sum(number), sum(size)")

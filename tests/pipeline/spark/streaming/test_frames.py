@@ -78,10 +78,7 @@ def test_every_query_of_one_frame_has_its_own_rows(
 ) -> None:
     """A filter that Spark pushed down once bounded all later queries of the same frame."""
     rows = spark.range(SEGMENT, 3 * SEGMENT).selectExpr(
-        "'orders' AS topic",
-        "0 AS partition",
-        "id AS offset",
-        "timestamp_seconds(id) AS timestamp",
+        "'orders' AS topic", "0 AS partition", "id AS offset", "timestamp_seconds(id) AS timestamp"
     )
     spark.conf.set(PUSHDOWN, pushdown)
     try:

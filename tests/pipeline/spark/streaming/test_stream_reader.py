@@ -36,7 +36,7 @@ def read(reader: TierlogStreamReader, start: OffsetJson, end: OffsetJson) -> lis
     ]
 
 
-def test_a_stream_begins_at_the_end_unless_it_is_told_otherwise(tier: Tier) -> None:
+def test_a_stream_begins_at_the_end_unless_an_offset_is_stated(tier: Tier) -> None:
     latest, earliest = reader_of(tier), reader_of(tier, startingOffsets="earliest")
     assert latest.initialOffset() == at(100)
     assert earliest.initialOffset() == at(0)
@@ -125,7 +125,7 @@ def test_the_checkpoint_of_an_earlier_version_takes_on_the_id(tier: Tier) -> Non
 @pytest.mark.parametrize(
     "wrong", [[], {"orders": 3}, {"orders": {"0": "3"}}, {"orders": {"topicId": 3}}]
 )
-def test_a_checkpoint_of_something_else_is_told(tier: Tier, wrong: OffsetJson) -> None:
+def test_a_checkpoint_of_something_else_is_reported(tier: Tier, wrong: OffsetJson) -> None:
     reader = reader_of(tier)
     with pytest.raises(ScanError, match="which is not tier offsets"):
         reader.partitions(at(0), wrong)

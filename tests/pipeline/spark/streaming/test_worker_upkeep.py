@@ -33,11 +33,11 @@ def scanned(spark: SparkSession, place: Path) -> int:
     return rows.count()
 
 
-def telling() -> "Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]":
+def worker_facts() -> "Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]":
     """What stands in a worker before a task, and what it can import meanwhile."""
 
     # Within another, for Spark to carry it whole to processes that have not this module.
-    def told_by_a_worker(batches: "Iterable[pa.RecordBatch]") -> "Iterable[pa.RecordBatch]":
+    def facts_of_a_worker(batches: "Iterable[pa.RecordBatch]") -> "Iterable[pa.RecordBatch]":
         import pyarrow as arrow
 
         looked_through = [
@@ -45,16 +45,16 @@ def telling() -> "Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
             for importer in sys.path_importer_cache.values()
             if isinstance(importer, zipimporter)
         ]
-        told = {
+        facts = {
             "frozen": gc.get_freeze_count(),
             "looked_through": looked_through,
             "of_spark": importlib.import_module("pyspark.sql.merge").__file__,
             "of_users": importlib.import_module("brought_along").ANSWER,
         }
         for _ in batches:
-            yield cast("Any", arrow).RecordBatch.from_pydict({"told": [json.dumps(told)]})
+            yield cast("Any", arrow).RecordBatch.from_pydict({"facts": [json.dumps(facts)]})
 
-    return told_by_a_worker
+    return facts_of_a_worker
 
 
 def test_archives_beside_sparks_home_are_not_sparks(
@@ -93,8 +93,8 @@ def test_neither_modules_nor_archives_are_looked_through_with_each_task(
     with ZipFile(archive, "w") as made:
         made.writestr("brought_along.py", "ANSWER = 42\n")
     spark.sparkContext.addPyFile(str(archive))
-    rows = spark.range(TASKS, numPartitions=TASKS).mapInArrow(telling(), "told string")
-    found = [json.loads(row.told) for row in rows.collect()]
+    rows = spark.range(TASKS, numPartitions=TASKS).mapInArrow(worker_facts(), "facts string")
+    found = [json.loads(row.facts) for row in rows.collect()]
     assert {each["of_users"] for each in found} == {42}
     assert all("pyspark.zip" in each["of_spark"] for each in found)
     ours = [each for each in found if each["frozen"]]

@@ -3,11 +3,6 @@
 import pytest
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512, salted_password
 from tierlog.replication.control.access.scram_control import (
@@ -22,6 +17,7 @@ from tierlog.replication.metadata.metadata_records import (
     decode_record,
     encode_record,
 )
+from tierlog.tests import wire
 
 new_id = SystemEnvironment().random_uuid
 _SALTED = salted_password(SCRAM_SHA_256, "pencil", b"salt", 4096)
@@ -29,27 +25,23 @@ _SALTED = salted_password(SCRAM_SHA_256, "pencil", b"salt", 4096)
 
 def upsertion(
     name: str = "alice", mechanism: int = 1, iterations: int = 4096
-) -> ScramCredentialUpsertion:
-    return ScramCredentialUpsertion(
-        name=name,
-        mechanism=mechanism,
-        iterations=iterations,
-        salt=b"salt",
-        salted_password=_SALTED,
+) -> wire.ScramCredentialUpsertion:
+    return wire.ScramCredentialUpsertion(
+        name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=_SALTED
     )
 
 
-def deletion(name: str = "alice", mechanism: int = 1) -> ScramCredentialDeletion:
-    return ScramCredentialDeletion(name=name, mechanism=mechanism)
+def deletion(name: str = "alice", mechanism: int = 1) -> wire.ScramCredentialDeletion:
+    return wire.ScramCredentialDeletion(name=name, mechanism=mechanism)
 
 
-Change = ScramCredentialDeletion | ScramCredentialUpsertion
+Change = wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion
 
 
-def request(*changes: Change) -> AlterUserScramCredentialsRequest:
-    return AlterUserScramCredentialsRequest(
-        deletions=[each for each in changes if isinstance(each, ScramCredentialDeletion)],
-        upsertions=[each for each in changes if isinstance(each, ScramCredentialUpsertion)],
+def request(*changes: Change) -> wire.AlterUserScramCredentialsRequest:
+    return wire.AlterUserScramCredentialsRequest(
+        deletions=[each for each in changes if isinstance(each, wire.ScramCredentialDeletion)],
+        upsertions=[each for each in changes if isinstance(each, wire.ScramCredentialUpsertion)],
     )
 
 

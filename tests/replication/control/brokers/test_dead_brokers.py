@@ -10,8 +10,9 @@ from tierlog.replication.control.brokers.broker_states import Heartbeat
 from tierlog.replication.control.cluster_control_config import ClusterControlConfig
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.loop import SimulatedLoop
 
-from ..cluster_story import QUIET, ClusterStory, broker_data, tell
+from ..cluster_story import QUIET, ClusterStory, broker_data, controlled_cluster, run_story
 
 AFTER_RESET_MS = 2_250
 WITH_HINT = QUIET._replace(session_after_reset_ms=AFTER_RESET_MS)
@@ -52,10 +53,10 @@ async def seconds_until_fenced(cluster: ClusterStory, broker_id: int) -> float:
 
 
 @pytest.mark.parametrize(("config", "least", "most"), [(QUIET, 8, 10.3), (WITH_HINT, 1.25, 1.3)])
-def test_a_lost_connection_ends_a_session_early_only_where_that_is_on(
-    config: ClusterControlConfig, least: float, most: float
+async def test_a_lost_connection_ends_a_session_early_only_where_that_is_on(
+    loop: SimulatedLoop, config: ClusterControlConfig, least: float, most: float
 ) -> None:
-    async def story(cluster: ClusterStory) -> None:
+    async with controlled_cluster(loop, config) as cluster:
         await cluster.join(2, 3)
         await cluster.create_topic([2, 3])
         connection = Connection()
@@ -66,11 +67,9 @@ def test_a_lost_connection_ends_a_session_early_only_where_that_is_on(
         assert least <= await seconds_until_fenced(cluster, 2) <= most
         assert cluster.partition().leader == 3
 
-    tell(story, config)
 
-
-def test_brokers_that_die_together_are_fenced_together() -> None:
-    async def story(cluster: ClusterStory) -> None:
+async def test_brokers_that_die_together_are_fenced_together(loop: SimulatedLoop) -> None:
+    async with controlled_cluster(loop, WITH_HINT) as cluster:
         connections = {broker_id: Connection() for broker_id in (2, 3, 4)}
         await cluster.join(1, *connections)
         for broker_id, connection in connections.items():
@@ -81,8 +80,6 @@ def test_brokers_that_die_together_are_fenced_together() -> None:
             await seconds_until_fenced(cluster, broker_id)
         took_s = await seconds_until_fenced(cluster, 4)
         assert took_s < 0.1
-
-    tell(story, WITH_HINT)
 
 
 def test_who_died_with_the_last_controller_is_fenced_early_only_where_that_is_on() -> None:
@@ -110,8 +107,8 @@ def test_who_died_with_the_last_controller_is_fenced_early_only_where_that_is_on
     for config, least, most in [(QUIET, 9, 11.3), (WITH_HINT, 1.2, 1.4)]:
         first_seen_ms: list[float] = []
         disk = SimulatedDisk()
-        tell(before, config, disk)
-        tell(after(least, most), config, disk, ended_since)
+        run_story(before, config, disk)
+        run_story(after(least, most), config, disk, ended_since)
 
 
 def test_a_broker_that_is_heard_is_not_looked_for() -> None:
@@ -124,12 +121,12 @@ def test_a_broker_that_is_heard_is_not_looked_for() -> None:
         assert cluster.broker(2).is_active
 
     disk = SimulatedDisk()
-    tell(before, WITH_HINT, disk)
-    tell(after, WITH_HINT, disk, lambda _: 0.0)
+    run_story(before, WITH_HINT, disk)
+    run_story(after, WITH_HINT, disk, lambda _: 0.0)
 
 
-def test_a_live_broker_that_connects_anew_stays() -> None:
-    async def story(cluster: ClusterStory) -> None:
+async def test_a_live_broker_that_connects_anew_stays(loop: SimulatedLoop) -> None:
+    async with controlled_cluster(loop, WITH_HINT) as cluster:
         await cluster.join(2)
         for _ in range(10):
             connection = Connection()
@@ -138,11 +135,9 @@ def test_a_live_broker_that_connects_anew_stays() -> None:
             await asyncio.sleep(2)
             assert cluster.broker(2).is_active
 
-    tell(story, WITH_HINT)
 
-
-def test_the_end_of_an_older_connection_says_nothing() -> None:
-    async def story(cluster: ClusterStory) -> None:
+async def test_the_end_of_an_older_connection_says_nothing(loop: SimulatedLoop) -> None:
+    async with controlled_cluster(loop, WITH_HINT) as cluster:
         await cluster.join(2)
         old, new = Connection(), Connection()
         await beat(cluster, 2, old)
@@ -151,12 +146,12 @@ def test_the_end_of_an_older_connection_says_nothing() -> None:
         await asyncio.sleep(8)
         assert cluster.broker(2).is_active
 
-    tell(story, WITH_HINT)
-
 
 @pytest.mark.parametrize("is_on", [False, True])
-def test_a_broker_that_may_stop_registers_again_at_once_only_where_that_is_on(is_on: bool) -> None:
-    async def story(cluster: ClusterStory) -> None:
+async def test_a_broker_that_may_stop_registers_again_at_once_only_where_that_is_on(
+    loop: SimulatedLoop, is_on: bool
+) -> None:
+    async with controlled_cluster(loop, QUIET._replace(clean_restart=is_on)) as cluster:
         await cluster.join(2)
         before = cluster.broker(2).epoch
         assert (await cluster.beat(2, shutdown=True)).should_shut_down
@@ -168,25 +163,22 @@ def test_a_broker_that_may_stop_registers_again_at_once_only_where_that_is_on(is
             await cluster.control.register_broker(again)
         assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
-    tell(story, QUIET._replace(clean_restart=is_on))
 
-
-def test_a_controller_that_stops_waits_for_brokers_that_stop_too() -> None:
-    async def story(cluster: ClusterStory) -> None:
-        await cluster.join(2, 3)
-        await cluster.create_topic([2, 3])
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await cluster.control.until_others_left(60)
-        assert loop.time() == began
-        assert not (await cluster.beat(2, shutdown=True)).should_shut_down
-        await cluster.control.until_others_left(3)
-        assert loop.time() - began >= 3
-        await cluster.beat(1)
-        await cluster.beat(3)
-        leaving = asyncio.ensure_future(cluster.control.until_others_left(60))
-        assert (await cluster.beat(2, shutdown=True)).should_shut_down
-        await leaving
-        assert loop.time() - began < 10
-
-    tell(story)
+async def test_a_controller_that_stops_waits_for_brokers_that_stop_too(
+    cluster: ClusterStory,
+) -> None:
+    await cluster.join(2, 3)
+    await cluster.create_topic([2, 3])
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await cluster.control.until_others_left(60)
+    assert loop.time() == began
+    assert not (await cluster.beat(2, shutdown=True)).should_shut_down
+    await cluster.control.until_others_left(3)
+    assert loop.time() - began >= 3
+    await cluster.beat(1)
+    await cluster.beat(3)
+    leaving = asyncio.ensure_future(cluster.control.until_others_left(60))
+    assert (await cluster.beat(2, shutdown=True)).should_shut_down
+    await leaving
+    assert loop.time() - began < 10

@@ -166,7 +166,7 @@ def test_a_broker_leads_what_it_has_come_back_with(knows_elr: bool) -> None:
     assert (partition.leader, partition.isr, partition.elr) == (NODE_ID, (NODE_ID,), ())
 
 
-def test_what_nobody_has_told_counts_as_there() -> None:
+def test_what_is_not_reported_counts_as_present() -> None:
     for directory in (None, ZERO_UUID, UNASSIGNED_DIRECTORY, A):
         assert is_online(directory, [A])
     assert not is_online(B, [A])

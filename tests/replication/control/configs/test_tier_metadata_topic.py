@@ -6,12 +6,6 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from tierlog.clients.protocol.messages.create_topics import CreateTopicsRequest
-from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.replication.control.configs.alter_configs import (
     ConfigAlteration,
     ConfigChange,
@@ -31,6 +25,7 @@ from tierlog.replication.metadata.cluster_image import (
     ConfigResource,
     ConfigResourceType,
 )
+from tierlog.tests import wire
 from tierlog.tests.replication.control.topics.topic_cluster import cluster
 from tierlog.tests.replication.metadata.folded_image import fold
 from tierlog.tests.replication.node import creation
@@ -42,7 +37,7 @@ UNTIERED = ControllerConfig()
 FOR_EVER = {"retention.ms": "-1"}
 
 
-def made(config: ControllerConfig, request: CreateTopicsRequest) -> tuple[int, ClusterImage]:
+def made(config: ControllerConfig, request: wire.CreateTopicsRequest) -> tuple[int, ClusterImage]:
     control = TopicControl(config, lambda: Uuid(bytes([7]) * 16), Random(0))
     decision = create_topics(control, IMAGE, request)
     return decision.answer.topics[0].error_code, fold(IMAGE, *decision.records)
@@ -56,7 +51,7 @@ def topic_image(configs: dict[str, str] | None = None) -> ClusterImage:
 
 @pytest.mark.parametrize(("config", "expected"), [(TIERED, 44), (UNTIERED, 0)])
 def test_it_is_deleted_only_without_a_tier(config: ControllerConfig, expected: int) -> None:
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=NAME)])
+    request = wire.DeleteTopicsRequest(topics=[wire.DeleteTopicState(name=NAME)])
     decision = delete_topics(config, topic_image(), request)
     assert decision.answer.responses[0].error_code == expected
     assert bool(decision.records) is not bool(expected)
@@ -67,9 +62,9 @@ def test_it_gets_more_partitions_only_without_a_tier(
     config: ControllerConfig, expected: int
 ) -> None:
     """With another number of them every event would be looked for in another partition."""
-    asked = CreatePartitionsTopic(name=NAME, count=5, assignments=None)
+    asked = wire.CreatePartitionsTopic(name=NAME, count=5, assignments=None)
     decision = create_partitions(
-        config, topic_image(), CreatePartitionsRequest(topics=[asked]), Random(0)
+        config, topic_image(), wire.CreatePartitionsRequest(topics=[asked]), Random(0)
     )
     assert decision.answer.results[0].error_code == expected
 

@@ -9,11 +9,6 @@ from collections.abc import Sequence
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from tierlog.clients.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.control.brokers.broker_control import (
@@ -30,9 +25,9 @@ from tierlog.replication.control.leadership.leader_and_isr import (
     with_broker,
     without_broker,
 )
-from tierlog.replication.control.leadership.leader_election import elect_leaders
 from tierlog.replication.control.leadership.partition_change import RECOVERING
 from tierlog.replication.control.leadership.reassignment import alter_reassignments
+from tierlog.replication.control.leadership.requested_elections import elect_leaders
 from tierlog.replication.control.partition_control import is_online, new_partition
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, PartitionImage
 from tierlog.replication.metadata.metadata_records import (
@@ -44,6 +39,7 @@ from tierlog.replication.metadata.metadata_records import (
     TopicRecord,
 )
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
+from tierlog.tests import wire
 
 TOPIC_ID = Uuid(b"t" * 16)
 BROKERS = (1, 2, 3, 4)
@@ -164,11 +160,11 @@ class PartitionWorld:
 
     def reassign(self, number: int, replicas: Sequence[int] | None) -> ErrorCode:
         """Move a partition, or call off its move."""
-        asked = ReassignablePartition(
+        asked = wire.ReassignablePartition(
             partition_index=number, replicas=None if replicas is None else list(replicas)
         )
-        topics = [ReassignableTopic(name="orders", partitions=[asked])]
-        request = AlterPartitionReassignmentsRequest(topics=topics)
+        topics = [wire.ReassignableTopic(name="orders", partitions=[asked])]
+        request = wire.AlterPartitionReassignmentsRequest(topics=topics)
         decision = alter_reassignments(self.image, request)
         self._replay(decision.records)
         (result,) = decision.answer.responses[0].partitions

@@ -17,7 +17,7 @@ from tierlog.replication.control.leadership.partition_change import (
     PartitionTarget,
     build_change,
     choose_leader,
-    completed,
+    complete,
 )
 from tierlog.replication.metadata.cluster_image import (
     BrokerImage,
@@ -159,7 +159,7 @@ def test_an_added_replica_does_not() -> None:
     ],
 )
 def test_when_a_reassignment_ends(before: Assignment, isr_after: list[int] | None) -> None:
-    after = completed(before)
+    after = complete(before)
     if isr_after is None:
         assert after == before
     else:

@@ -4,26 +4,18 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from tierlog.clients.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ReplicaElectionResult,
     TopicPartitions,
 )
-from tierlog.clients.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.control.brokers.broker_control import unregister_broker
-from tierlog.replication.control.leadership.leader_election import elect_leaders
 from tierlog.replication.control.leadership.reassignment import (
     alter_reassignments,
     list_reassignments,
 )
+from tierlog.replication.control.leadership.requested_elections import elect_leaders
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, PartitionImage
 from tierlog.replication.metadata.metadata_records import (
     NO_LEADER,
@@ -31,6 +23,7 @@ from tierlog.replication.metadata.metadata_records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from tierlog.tests import wire
 
 TOPIC_ID = Uuid(b"t" * 16)
 PREFERRED, UNCLEAN = 0, 1
@@ -70,16 +63,12 @@ def orders(image: ClusterImage) -> PartitionImage:
     return found
 
 
-def moved(
-    image: ClusterImage,
-    *replicas: int,
-    may_change_factor: bool = True,
-) -> ClusterImage:
+def moved(image: ClusterImage, *replicas: int, may_change_factor: bool = True) -> ClusterImage:
     """The cluster after a reassignment; without replicas it is called off."""
-    asked = ReassignablePartition(partition_index=0, replicas=list(replicas) or None)
-    request = AlterPartitionReassignmentsRequest(
+    asked = wire.ReassignablePartition(partition_index=0, replicas=list(replicas) or None)
+    request = wire.AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=may_change_factor,
-        topics=[ReassignableTopic(name="orders", partitions=[asked])],
+        topics=[wire.ReassignableTopic(name="orders", partitions=[asked])],
     )
     decision = alter_reassignments(image, request)
     (result,) = decision.answer.responses[0].partitions
@@ -94,7 +83,7 @@ def test_new_replicas_are_added_and_waited_for() -> None:
     assert found.replicas == (3, 1, 2)
     assert (found.adding_replicas, found.removing_replicas) == ((3,), (2,))
     assert (found.leader, found.isr, found.leader_epoch) == (1, (1, 2), 4)
-    (topic,) = list_reassignments(image, ListPartitionReassignmentsRequest(topics=None)).topics
+    (topic,) = list_reassignments(image, wire.ListPartitionReassignmentsRequest(topics=None)).topics
     assert (topic.name, topic.partitions[0].adding_replicas) == ("orders", [3])
 
 
@@ -178,12 +167,12 @@ def test_an_unclean_election_takes_whoever_is_there_if_nobody_leads() -> None:
     assert error == ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_of_all_partitions_those_that_need_no_election_are_not_told() -> None:
+def test_of_all_partitions_those_that_need_no_election_are_not_reported() -> None:
     image = cluster(PartitionRecord(replicas=[1], isr=[1], leader=1))
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
     decision = elect_leaders(image, request)
-    told = [ReplicaElectionResult(topic="orders", partition_result=[])]
-    assert decision.answer.replica_election_results == told
+    results = [ReplicaElectionResult(topic="orders", partition_result=[])]
+    assert decision.answer.replica_election_results == results
     assert not decision.records
 
 
@@ -196,8 +185,7 @@ def test_a_forgotten_broker_leads_nothing_and_is_in_sync_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broker_id", "code"),
-    [(1, ErrorCode.INVALID_REQUEST), (9, ErrorCode.BROKER_ID_NOT_REGISTERED)],
+    ("broker_id", "code"), [(1, ErrorCode.INVALID_REQUEST), (9, ErrorCode.BROKER_ID_NOT_REGISTERED)]
 )
 def test_a_broker_that_runs_or_is_unknown_cannot_be_forgotten(
     broker_id: int, code: ErrorCode

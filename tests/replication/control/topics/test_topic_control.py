@@ -6,20 +6,6 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.clients.protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-)
-from tierlog.clients.protocol.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
 from tierlog.replication.control.controller_config import ControllerConfig
 from tierlog.replication.control.topics.topic_control import (
     TopicControl,
@@ -35,6 +21,7 @@ from tierlog.replication.metadata.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from tierlog.tests import wire
 
 from .topic_cluster import Ids, cluster, topic, with_records
 
@@ -44,16 +31,17 @@ DEFAULT = -1
 
 def with_topics(image: ClusterImage, *names: str, partitions: int = 1) -> ClusterImage:
     topics = [
-        CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names
+        wire.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        for name in names
     ]
     control = TopicControl(CONFIG, Ids(), Random(0))
-    decision = create_topics(control, image, CreateTopicsRequest(topics=topics))
+    decision = create_topics(control, image, wire.CreateTopicsRequest(topics=topics))
     assert {result.error_code for result in decision.answer.topics} == {0}
     return with_records(image, *decision.records)
 
 
-def created(image: ClusterImage, *topics: CreatableTopic) -> dict[str, tuple[int, str | None]]:
-    request = CreateTopicsRequest(topics=list(topics))
+def created(image: ClusterImage, *topics: wire.CreatableTopic) -> dict[str, tuple[int, str | None]]:
+    request = wire.CreateTopicsRequest(topics=list(topics))
     decision = create_topics(TopicControl(CONFIG, Ids(), Random(0)), image, request)
     if any(result.error_code for result in decision.answer.topics) and len(topics) == 1:
         assert not decision.records
@@ -186,7 +174,7 @@ NOBODY: list[int] = []
     ],
 )
 def test_a_topic_that_cannot_be_is_refused_in_kafkas_words(
-    wanted: CreatableTopic, code: ErrorCode, message: str
+    wanted: wire.CreatableTopic, code: ErrorCode, message: str
 ) -> None:
     image = with_topics(cluster(), "there", "a.b")
     assert created(image, wanted) == {wanted.name: (code, message)}
@@ -215,7 +203,7 @@ def test_a_request_for_more_than_ten_thousand_partitions_is_refused_as_a_whole()
 
 def test_a_new_topic_is_recorded_as_topic_configs_and_partitions() -> None:
     wanted = topic("t", 2, configs=[("retention.ms", "1"), ("retention.ms", "2")])
-    request = CreateTopicsRequest(topics=[wanted])
+    request = wire.CreateTopicsRequest(topics=[wanted])
     decision = create_topics(TopicControl(CONFIG, Ids(), Random(0)), cluster(), request)
     assert [type(record) for record in decision.records] == [
         TopicRecord, ConfigRecord, PartitionRecord, PartitionRecord,
@@ -230,7 +218,7 @@ def test_a_new_topic_is_recorded_as_topic_configs_and_partitions() -> None:
 def test_the_answer_shows_what_was_made_with_the_source_of_every_value() -> None:
     config = ControllerConfig(1, num_partitions=3, static_config={"log.retention.bytes": "-1"})
     wanted = topic("t", DEFAULT, DEFAULT, configs=[("retention.ms", "5")])
-    request = CreateTopicsRequest(topics=[wanted])
+    request = wire.CreateTopicsRequest(topics=[wanted])
     decision = create_topics(TopicControl(config, Ids(), Random(0)), cluster(), request)
     (result,) = decision.answer.topics
     assert (result.num_partitions, result.replication_factor) == (3, 1)
@@ -242,7 +230,7 @@ def test_the_answer_shows_what_was_made_with_the_source_of_every_value() -> None
 
 
 def test_validation_alone_records_nothing_but_answers_the_same() -> None:
-    request = CreateTopicsRequest(topics=[topic("t")], validate_only=True)
+    request = wire.CreateTopicsRequest(topics=[topic("t")], validate_only=True)
     decision = create_topics(TopicControl(CONFIG, Ids(), Random(0)), cluster(), request)
     assert not decision.records
     assert decision.answer.topics[0].error_code == 0
@@ -264,22 +252,22 @@ def test_replicas_need_a_broker_that_is_not_fenced() -> None:
     assert created(image, topic("t", DEFAULT, DEFAULT, {0: [2, 1]})) == {"t": (0, None)}
 
 
-def deleted(image: ClusterImage, *states: DeleteTopicState) -> list[DeletableTopicResult]:
-    request = DeleteTopicsRequest(topics=list(states), timeout_ms=1_000)
+def deleted(image: ClusterImage, *states: wire.DeleteTopicState) -> list[wire.DeletableTopicResult]:
+    request = wire.DeleteTopicsRequest(topics=list(states), timeout_ms=1_000)
     return delete_topics(CONFIG, image, request).answer.responses
 
 
 def test_topics_are_deleted_by_name_or_by_id() -> None:
     image = with_topics(cluster(), "a", "b", "c")
     topic_id = image.topics_by_name["b"].topic_id
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name="a"), DeleteTopicState(topic_id=topic_id)]
+    request = wire.DeleteTopicsRequest(
+        topics=[wire.DeleteTopicState(name="a"), wire.DeleteTopicState(topic_id=topic_id)]
     )
     decision = delete_topics(CONFIG, image, request)
     assert [(one.name, one.error_code) for one in decision.answer.responses] == [("a", 0), ("b", 0)]
     assert [type(record) for record in decision.records] == [RemoveTopicRecord] * 2
     assert list(with_records(image, *decision.records).topics_by_name) == ["c"]
-    by_old_version = delete_topics(CONFIG, image, DeleteTopicsRequest(topic_names=["c", "x"]))
+    by_old_version = delete_topics(CONFIG, image, wire.DeleteTopicsRequest(topic_names=["c", "x"]))
     assert [one.error_code for one in by_old_version.answer.responses] == [
         0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]  # fmt: skip
@@ -289,36 +277,36 @@ def test_deletions_that_are_refused() -> None:
     image = with_topics(cluster(), "a", "b")
     topic_id = image.topics_by_name["a"].topic_id
     unknown_id = Uuid(b"u" * 16)
-    both = DeleteTopicState(name="b", topic_id=image.topics_by_name["b"].topic_id)
-    cases: list[tuple[list[DeleteTopicState], ErrorCode, str]] = [
+    both = wire.DeleteTopicState(name="b", topic_id=image.topics_by_name["b"].topic_id)
+    cases: list[tuple[list[wire.DeleteTopicState], ErrorCode, str]] = [
         ([both], ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
         (
-            [DeleteTopicState()],
+            [wire.DeleteTopicState()],
             ErrorCode.INVALID_REQUEST,
             "Neither topic name nor id were specified.",
         ),
         (
-            [DeleteTopicState(name="x")],
+            [wire.DeleteTopicState(name="x")],
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
         ),
         (
-            [DeleteTopicState(topic_id=unknown_id)],
+            [wire.DeleteTopicState(topic_id=unknown_id)],
             ErrorCode.UNKNOWN_TOPIC_ID,
             "This server does not host this topic ID.",
         ),
         (
-            [DeleteTopicState(name="x"), DeleteTopicState(name="x")],
+            [wire.DeleteTopicState(name="x"), wire.DeleteTopicState(name="x")],
             ErrorCode.INVALID_REQUEST,
             "Duplicate topic name.",
         ),
         (
-            [DeleteTopicState(topic_id=topic_id), DeleteTopicState(topic_id=topic_id)],
+            [wire.DeleteTopicState(topic_id=topic_id), wire.DeleteTopicState(topic_id=topic_id)],
             ErrorCode.INVALID_REQUEST,
             "Duplicate topic id.",
         ),
         (
-            [DeleteTopicState(name="a"), DeleteTopicState(topic_id=topic_id)],
+            [wire.DeleteTopicState(name="a"), wire.DeleteTopicState(topic_id=topic_id)],
             ErrorCode.INVALID_REQUEST,
             "The provided topic name maps to an ID that was already supplied.",
         ),
@@ -327,7 +315,7 @@ def test_deletions_that_are_refused() -> None:
         for result in deleted(image, *states):
             assert (result.error_code, result.error_message) == (code, message)
     disabled = ControllerConfig(1, delete_topic_enable=False)
-    refused = delete_topics(disabled, image, DeleteTopicsRequest(topic_names=["a"]))
+    refused = delete_topics(disabled, image, wire.DeleteTopicsRequest(topic_names=["a"]))
     assert refused.answer.responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
@@ -392,10 +380,12 @@ def test_widening_a_topic(
     stated = (
         None
         if assignments is None
-        else [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignments]
+        else [wire.CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignments]
     )
-    asked = CreatePartitionsTopic(name=name, count=count, assignments=stated)
-    decision = create_partitions(CONFIG, image, CreatePartitionsRequest(topics=[asked]), Random(0))
+    asked = wire.CreatePartitionsTopic(name=name, count=count, assignments=stated)
+    decision = create_partitions(
+        CONFIG, image, wire.CreatePartitionsRequest(topics=[asked]), Random(0)
+    )
     (result,) = decision.answer.results
     assert (result.error_code, result.error_message) == (code, message)
     partitions = with_records(image, *decision.records).topics_by_name["t"].partitions
@@ -406,10 +396,10 @@ def test_new_partitions_get_as_many_replicas_as_the_old() -> None:
     image = cluster(1, 2, 3)
     wanted = topic("t", DEFAULT, DEFAULT, {0: [1, 2]})
     control = TopicControl(CONFIG, Ids(), Random(0))
-    decision = create_topics(control, image, CreateTopicsRequest(topics=[wanted]))
+    decision = create_topics(control, image, wire.CreateTopicsRequest(topics=[wanted]))
     image = with_records(image, *decision.records)
-    asked = CreatePartitionsTopic(name="t", count=4, assignments=None)
-    request = CreatePartitionsRequest(topics=[asked])
+    asked = wire.CreatePartitionsTopic(name="t", count=4, assignments=None)
+    request = wire.CreatePartitionsRequest(topics=[asked])
     widened = with_records(image, *create_partitions(CONFIG, image, request, Random(0)).records)
     assert [len(one.replicas) for one in widened.topics_by_name["t"].partitions.values()] == [2] * 4
 
@@ -419,7 +409,7 @@ def test_more_partitions_than_the_broker_can_open_are_refused_before_they_are_ma
     control = TopicControl(config, Ids(), Random(0))
     image = with_topics(cluster(), "t", partitions=2)
     asked = [topic("a", 2, 1), topic("b", 2, 1), topic("c", 1, 1)]
-    decision = create_topics(control, image, CreateTopicsRequest(topics=asked))
+    decision = create_topics(control, image, wire.CreateTopicsRequest(topics=asked))
     fine, refused, last = decision.answer.topics
     assert (fine.error_code, last.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
@@ -427,11 +417,11 @@ def test_more_partitions_than_the_broker_can_open_are_refused_before_they_are_ma
         "Unable to create 2 more partition(s): this broker has 4, and tierlog.max.partitions "
         "allows 5 (its default follows from the limit on open files, ulimit -n)."
     )
-    widened = CreatePartitionsTopic(name="t", count=6, assignments=None)
-    request = CreatePartitionsRequest(topics=[widened])
+    widened = wire.CreatePartitionsTopic(name="t", count=6, assignments=None)
+    request = wire.CreatePartitionsRequest(topics=[widened])
     (result,) = create_partitions(config, image, request, Random(0)).answer.results
     assert result.error_code == ErrorCode.POLICY_VIOLATION
     # Without its own topics a broker serves no group.
-    own = CreateTopicsRequest(topics=[topic("__consumer_offsets", 50, 1)])
+    own = wire.CreateTopicsRequest(topics=[topic("__consumer_offsets", 50, 1)])
     (made,) = create_topics(control, image, own).answer.topics
     assert made.error_code == ErrorCode.NONE

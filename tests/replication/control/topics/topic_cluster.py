@@ -1,14 +1,10 @@
 """Shared by tests: a cluster image to create topics in."""
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-)
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.control.brokers.broker_control import BrokerRegistration, register_broker
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
+from tierlog.tests import wire
 
 
 class Ids:
@@ -43,15 +39,15 @@ def topic(
     replication_factor: int = 1,
     assignments: dict[int, list[int]] | list[tuple[int, list[int]]] | None = None,
     configs: list[tuple[str, str | None]] | None = None,
-) -> CreatableTopic:
+) -> wire.CreatableTopic:
     stated = assignments.items() if isinstance(assignments, dict) else assignments or ()
-    return CreatableTopic(
+    return wire.CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replication_factor,
         assignments=[
-            CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
+            wire.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
             for partition, brokers in stated
         ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs or ()],
+        configs=[wire.CreatableTopicConfig(name=key, value=value) for key, value in configs or ()],
     )

@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
-from functools import wraps
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, ParamSpec
 
 import pytest
 
@@ -29,20 +27,7 @@ from .key_server import KeyServer, answer, in_chunks, key_server
 from .tokens import claims, key_set, signed
 
 LONG_MS = 1_000_000
-P = ParamSpec("P")
-
-
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def story(work: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test that waits."""
-
-    @wraps(work)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(work(*args, **kwargs))
-
-    return run
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -75,7 +60,6 @@ def change(path: Path, content: bytes, second: int) -> None:
     os.utime(path, (second, second))
 
 
-@story
 async def test_a_file_is_read_again_when_it_has_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,7 +94,6 @@ async def test_a_file_is_read_again_when_it_has_changed(
         (b" " * (DOCUMENT_BYTES_MAX + 1), "it is longer than"),
     ],
 )
-@story
 async def test_without_keys_nothing_starts(tmp_path: Path, content: bytes | None, why: str) -> None:
     path = tmp_path / "keys.json"
     if content is not None:
@@ -120,7 +103,6 @@ async def test_without_keys_nothing_starts(tmp_path: Path, content: bytes | None
     assert "sasl.oauthbearer.jwks.endpoint.url" in raised.value.message
 
 
-@story
 async def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
     pipe = tmp_path / "keys.json"
     os.mkfifo(pipe)
@@ -129,7 +111,6 @@ async def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
             await key_source(KeyEndpoint(path.as_uri()), supervisor()).start()
 
 
-@story
 async def test_an_endpoint_is_asked_again_now_and_then() -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"), "200 OK", "Content-Type: application/json")
@@ -142,7 +123,6 @@ async def test_an_endpoint_is_asked_again_now_and_then() -> None:
         await source.stop()
 
 
-@story
 async def test_an_unseen_key_asks_earlier_and_once() -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"))
@@ -163,7 +143,6 @@ async def test_an_unseen_key_asks_earlier_and_once() -> None:
         await source.stop()
 
 
-@story
 async def test_a_failing_endpoint_leaves_the_old_keys(caplog: pytest.LogCaptureFixture) -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"))
@@ -179,7 +158,6 @@ async def test_a_failing_endpoint_leaves_the_old_keys(caplog: pytest.LogCaptureF
     assert "secret" not in text
 
 
-@story
 async def test_a_failure_that_nobody_has_foreseen_does_not_end_the_asking(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +178,6 @@ async def test_a_failure_that_nobody_has_foreseen_does_not_end_the_asking(
     assert "internal error" in caplog.records[0].getMessage()
 
 
-@story
 async def test_a_start_tries_again_until_the_keys_come() -> None:
     async with key_server() as server:
         server.answer = answer(b"no", "500 Error")
@@ -215,7 +192,6 @@ async def test_a_start_tries_again_until_the_keys_come() -> None:
         await source.stop()
 
 
-@story
 async def test_a_start_without_an_endpoint_says_why() -> None:
     async with key_server() as server:
         port = server.port
@@ -240,15 +216,13 @@ async def test_a_start_without_an_endpoint_says_why() -> None:
         (b"", "did not answer within"),
     ],
 )
-@story
-async def test_what_is_no_document_is_told(sent: bytes, why: str) -> None:
+async def test_what_is_no_document_is_reported(sent: bytes, why: str) -> None:
     async with key_server() as server:
         server.answer = sent
         with pytest.raises(GetError, match=why):
             await HttpDocument(server.url()).get(timeout_s=30 if sent else 0.05)
 
 
-@story
 async def test_an_endpoint_with_tls_has_to_show_a_certificate_that_is_trusted() -> None:
     async with key_server(certificates.server().context) as server:
         server.answer = answer(key_set("rsa-1"))
@@ -265,7 +239,6 @@ async def test_an_endpoint_with_tls_has_to_show_a_certificate_that_is_trusted() 
 
 
 @pytest.mark.parametrize(("path", "text"), [("/none.pem", ""), ("", "x")])
-@story
 async def test_certificates_that_cannot_be_read_refuse_the_start(path: str, text: str) -> None:
     with pytest.raises(KafkaError, match="holds no certificates that can be used"):
         await key_source(

@@ -140,7 +140,7 @@ def test_a_key_that_would_hold_up_the_broker_is_left_out(field: str, bits: int) 
 
 
 @pytest.mark.parametrize("document", [b"", b"[]", b'{"keys": 7}', b"{}", b"\xff", b"[" * 100_000])
-def test_what_is_no_key_set_is_told(document: bytes) -> None:
+def test_what_is_no_key_set_is_reported(document: bytes) -> None:
     with pytest.raises(ValueError, match=r"^it "):
         parse_key_set(document)
 
