@@ -30,7 +30,7 @@ from .tiered.kip405_catch_up import SCENARIO as KIP405_CATCH_UP
 from .tiered.kip405_normal import SCENARIO as KIP405_NORMAL
 from .tiered.kip405_rebuild import SCENARIO as KIP405_REBUILD
 from .tiered.remote_tier import SCENARIO as REMOTE_TIER
-from .tiered.spark_scan import SCENARIO as SPARK_SCAN
+from .tiered.spark import SCENARIO as SPARK
 from .tls import SCENARIO as TLS
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -53,7 +53,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 ON_REQUEST: tuple[Scenario, ...] = (
     TLS,
     DEFAULTS,
-    SPARK_SCAN,
+    SPARK,
     HOSTILE,
     RESTARTS,
     FAILOVER,

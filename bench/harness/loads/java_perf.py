@@ -59,7 +59,7 @@ def produce(order: Order) -> dict[str, float]:
     warm_up = load.records // 3
     with tempfile.TemporaryDirectory(prefix="tierlog-java-") as scratch:
         payload = Path(scratch) / "values"
-        payload.write_bytes(b"\n".join(values(load.record_bytes)))
+        payload.write_bytes(b"\n".join(values(load.record_bytes, varied=load.varied)))
         lines = _run(
             "kafka-producer-perf-test",
             *("--bootstrap-server", order.data_bootstrap, "--topic", order.topic),

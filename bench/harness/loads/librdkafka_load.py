@@ -70,7 +70,7 @@ def produce(order: Order) -> dict[str, float]:
     )
     queued_max = min(_QUEUED_MAX_RECORDS, _QUEUED_MAX_BYTES // load.record_bytes)
     entries: list[dict[str, object]] = [
-        {"value": value} for value in values(load.record_bytes) * _ROW_REPEATS
+        {"value": value} for value in values(load.record_bytes, varied=load.varied) * _ROW_REPEATS
     ]
     producer.list_topics(order.topic, timeout=_PATIENCE_S)
     started = time.perf_counter()
@@ -103,7 +103,7 @@ class _Reader:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._row = values(load.record_bytes)
+        self._row = values(load.record_bytes, varied=load.varied)
         self._rows = self._row * _ROW_REPEATS
         self._next = [0] * load.partitions
 

@@ -30,6 +30,7 @@ class Load:
     """Records to produce to or consume from one topic, and how a producer sends them.
 
     `batch_bytes` is the maximum size of a batch, `linger_ms` how long a producer waits to fill it.
+    With `varied`, `record_bytes` is the mean size, and no two neighbours need have the same.
     With `idempotent` a producer numbers its batches; Java's does so with acks=all in any case.
     """
 
@@ -41,6 +42,7 @@ class Load:
     codec: str = "none"
     acks: str = "all"
     idempotent: bool = False
+    varied: bool = False
 
     @property
     def total_bytes(self) -> int:
@@ -56,15 +58,22 @@ class Load:
         return options_of(self)
 
 
-def values(record_bytes: int) -> list[bytes]:
-    """The sequence of values, which is the same in every process."""
+def values(record_bytes: int, *, varied: bool = False) -> list[bytes]:
+    """The sequence of values, which is the same in every process.
+
+    With `varied` their sizes are spread evenly between nothing and twice `record_bytes`.
+    """
     chance = random.Random(_SEED)
     letters = b"abcdefghijklmnopqrstuvwxyz0123456789"
     words = [bytes(chance.choices(letters, k=chance.randint(3, 11))) for _ in range(_WORDS)]
     row: list[bytes] = []
-    for _ in range(VALUES):
-        text = b" ".join(chance.choices(words, k=record_bytes // 4 + 1))
-        row.append(text[:record_bytes])
+    for number in range(VALUES):
+        # Shuffled, as VALUES is a prime: neighbours differ by much.
+        size = (
+            2 * record_bytes * (100 * number % VALUES) // (VALUES - 1) if varied else record_bytes
+        )
+        text = b" ".join(chance.choices(words, k=size // 4 + 1))
+        row.append(text[:size])
     return row
 
 

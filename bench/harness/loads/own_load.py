@@ -22,7 +22,7 @@ _ACKS = {"0": 0, "1": 1, "all": -1}
 async def produce(order: Order) -> dict[str, float]:
     """Produce a whole load; returns the seconds until the last acknowledgement."""
     load = order.load
-    row = values(load.record_bytes)
+    row = values(load.record_bytes, varied=load.varied)
     producer = Producer(
         order.bootstrap,
         acks=_ACKS[load.acks],
@@ -53,7 +53,7 @@ async def produce(order: Order) -> dict[str, float]:
 async def consume(order: Order) -> dict[str, float]:
     """Consume a whole load; returns the seconds since the assignment."""
     load = order.load
-    row = values(load.record_bytes)
+    row = values(load.record_bytes, varied=load.varied)
     following = [0] * load.partitions
     seen = 0
     async with Consumer(

@@ -62,3 +62,22 @@ def read_proportional_bytes(pid: int) -> int:
         if name == "Pss":
             return int(size.split()[0]) * 1024
     raise FileNotFoundError(f"Process {pid} has ended.")
+
+
+def cpu_seconds_of_family() -> float:
+    """The CPU seconds of this process and all its descendants so far."""
+    ticks: dict[int, int] = {}
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        pid = int(stat.parent.name)
+        # These times include the ended children of the process.
+        ticks[pid] = sum(int(field) for field in fields[11:15])
+        children.setdefault(int(fields[1]), []).append(pid)
+    family = [os.getpid()]
+    for pid in family:
+        family += children.get(pid, [])
+    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,7 @@
 """Client processes account for every record, and say so when one is missing or wrong."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from confluent_kafka import KafkaException
@@ -47,12 +48,20 @@ def test_the_row_of_values_is_the_same_everywhere_and_no_value_like_another() ->
     assert {len(value) for value in values(10)} == {10}
 
 
+def test_varied_values_have_all_sizes_around_the_mean() -> None:
+    sizes = [len(value) for value in values(100, varied=True)]
+    assert sorted(sizes) == [200 * number // (VALUES - 1) for number in range(VALUES)]
+    assert sum(sizes) / VALUES == pytest.approx(100, abs=1)
+    assert all(one != other for one, other in pairwise(sizes))
+
+
 @pytest.mark.parametrize(
     ("client", "load"),
     [
         ("librdkafka_load", Load(3_000, 100, 1, 4096)),
         ("librdkafka_load", Load(3_001, 1024, 3, 16384, codec="lz4", acks="1")),
         ("own_load", Load(2_501, 100, 3, 4096, codec="gzip")),
+        ("own_load", Load(2_000, 100, 2, 4096, varied=True)),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.partitions} partitions",
 )
