@@ -83,7 +83,7 @@ def _duckdb(order: _Order) -> Read:
     query = cast("Any", import_module("duckdb")).sql
 
     def read() -> tuple[int, int]:
-        _rows = _scan(order)  # noqa: F841  # DuckDB finds it by its name
+        _rows = _scan(order)  # DuckDB finds it by its name
         (totals,) = query(
             "select count(*), sum(coalesce(octet_length(key), 0)"
             " + coalesce(octet_length(value), 0)) from _rows"
