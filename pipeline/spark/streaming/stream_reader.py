@@ -20,7 +20,6 @@ With the trigger availableNow, Spark has one micro-batch from a Python source (`
 """
 
 import asyncio
-import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
@@ -86,7 +85,8 @@ class TierlogStreamReader(DataSourceStreamReader):
             is_unplaced = self._reached is None and is_limited
             if is_unplaced:
                 self._initial_offset()
-            answer = self._limit(self._opened().ends())
+            opened = self._opened()
+            answer = self._limit(opened.ends(), opened.now_ms())
             if is_unplaced:
                 self._unplaced = answer
             return answer.to_json()
@@ -127,7 +127,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         # What an executor gets: how to read, and not how far.
         return type(self), (self._options,)
 
-    def _limit(self, tier: "TierEnds") -> StreamOffset:
+    def _limit(self, tier: "TierEnds", now_ms: float) -> StreamOffset:
         """Where the next micro-batch ends.
 
         Raises ScanError if the tier has another topic than what the stream has reached.
@@ -137,7 +137,7 @@ class TierlogStreamReader(DataSourceStreamReader):
             return StreamOffset(tier.ends, tier.topic_ids)
         _check_topics(reached, tier.topic_ids)
         lag = lag_of(reached.offsets, tier.begins, tier.ends)
-        if self._pace.waits(lag.records, time.monotonic() * 1000):
+        if self._pace.waits(lag.records, now_ms):
             # Spark compares the text of offsets, so this is the very offset of before.
             return reached
         topic_ids = {**reached.topic_ids, **tier.topic_ids}
@@ -182,6 +182,10 @@ class _OpenTier:
             return self._runner.run(work)
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None
+
+    def now_ms(self) -> float:
+        """The time of a monotonic clock."""
+        return self._runner.get_loop().time() * 1000
 
     def close(self) -> None:
         self._run(self._open.aclose())
