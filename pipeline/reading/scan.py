@@ -29,7 +29,6 @@ from ...clients.topic_partition import TopicPartition
 from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.remote_storage import Failure, RemoteStorageError
-from ...tiering.store.file_system import TierFileSystem
 from ...tiering.store.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Stretch, TierLineage
@@ -40,6 +39,7 @@ from .range_division import divided
 from .record_columns import Payload, RecordColumns, plain_records
 from .scan_bounds import OffsetRange, narrow, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
+from .scan_size import CountedTier, log, size_of_tasks
 from .segment_stream import SegmentStream, check, naming_the_batch
 from .tier_lineages import TierLineages, TierView
 from .tier_topics import TierTopics
@@ -118,11 +118,14 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 
 
 async def _plan(options: ScanOptions) -> list[ScanTask]:
-    async with opened_tier(options.location) as tier:
+    async with opened_tier(options.location) as opened:
+        tier = CountedTier(opened)
         options = await TierTopics(options).resolved(tier)
         view = await TierLineages.of(tier, options).look()
         ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
-        return await plan_ranges(tier, view, options, ranges)
+        tasks = await plan_ranges(tier, view, options, ranges)
+    log.info("planned %s: %s; read %s", ", ".join(options.topics), size_of_tasks(tasks), tier)
+    return tasks
 
 
 async def plan_ranges(
@@ -280,11 +283,21 @@ def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
     """The records of a task, in offset order. Raises ScanError, possibly after some batches."""
     with asyncio.Runner() as runner:
         opened = AsyncExitStack()
-        tier = runner.run(opened.enter_async_context(opened_tier(options.location)))
+        tier = CountedTier(runner.run(opened.enter_async_context(opened_tier(options.location))))
         reader = _TaskReader(tier, options, task)
+        began_s = runner.get_loop().time()
+        rows = 0
         try:
             for scan_range in task.ranges:
-                yield from reader.read(runner, scan_range)
+                for batch in reader.read(runner, scan_range):
+                    rows += batch.num_rows
+                    yield batch
+            took_s = runner.get_loop().time() - began_s
+            log.info(
+                "read %s-%d, offsets %d to %d: %s rows, %s in %.2f s",
+                *(task.topic, task.partition, task.first_offset, task.end_offset - 1),
+                *(f"{rows:,}", tier, took_s),
+            )
         finally:
             reader.close()
             runner.run(opened.aclose())
@@ -293,7 +306,7 @@ def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
 class _TaskReader:
     """Decodes the ranges of a task."""
 
-    def __init__(self, tier: TierFileSystem, options: ScanOptions, task: ScanTask) -> None:
+    def __init__(self, tier: TierReader, options: ScanOptions, task: ScanTask) -> None:
         self._tier = tier
         self._options = options
         self._columns = RecordColumns(task.topic, task.partition, options.columns)
