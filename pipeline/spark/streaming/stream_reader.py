@@ -51,7 +51,7 @@ class TierlogStreamReader(DataSourceStreamReader):
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
-        self._tier: _OpenTier | None = None
+        self._tier: OpenTier | None = None
         self._initial: StreamOffset | None = None
         """Where a new query begins; None until asked for."""
         self._reached: StreamOffset | None = None
@@ -60,10 +60,10 @@ class TierlogStreamReader(DataSourceStreamReader):
         """The answer that was given before Spark has passed a position, until it does."""
         self._pace = TriggerPace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
 
-    def _opened(self) -> "_OpenTier":
+    def _opened(self) -> "OpenTier":
         # Opened at first use: Spark copies this object to the executors, which do not need it.
         if self._tier is None:
-            self._tier = _OpenTier(self._options)
+            self._tier = OpenTier(self._options)
         return self._tier
 
     def initialOffset(self) -> OffsetJson:
@@ -162,7 +162,7 @@ def _check_topics(reached: StreamOffset, current: TopicIds) -> None:
         )
 
 
-class _OpenTier:
+class OpenTier:
     """An open tier and its latest view, for as long as the query runs."""
 
     def __init__(self, options: ScanOptions) -> None:
