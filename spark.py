@@ -18,8 +18,20 @@ if (_message := refusal()) is not None:
 try:
     from .pipeline.spark.session import spark_session
     from .pipeline.spark.source import TierlogDataSource
+    from .pipeline.spark.streaming.run_available import run_available
+    from .pipeline.spark.streaming.stream_progress import TierBatch, TierProgress
+    from .pipeline.spark.topic_views import TopicViews, register_topics
     from .pipeline.spark.topic_writer import TopicWriter
 except ModuleNotFoundError as error:
     raise missing_extra(error) from None
 
-__all__ = ["TierlogDataSource", "TopicWriter", "spark_session"]
+__all__ = [
+    "TierBatch",
+    "TierProgress",
+    "TierlogDataSource",
+    "TopicViews",
+    "TopicWriter",
+    "register_topics",
+    "run_available",
+    "spark_session",
+]

@@ -16,7 +16,7 @@ batches of a few megabytes; only one built from a single larger record batch may
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -29,18 +29,20 @@ from ...clients.topic_partition import TopicPartition
 from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.remote_storage import Failure, RemoteStorageError
-from ...tiering.store.file_system import TierFileSystem
 from ...tiering.store.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Stretch, TierLineage
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.tier_survey import WORKERS, TierReader
 from .aborted import AbortedRecords, aborted_in
+from .range_division import divided
 from .record_columns import Payload, RecordColumns, plain_records
 from .scan_bounds import OffsetRange, narrow, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
+from .scan_size import CountedTier, log, size_of_tasks
 from .segment_stream import SegmentStream, check, naming_the_batch
 from .tier_lineages import TierLineages, TierView
+from .tier_topics import TierTopics
 
 T = TypeVar("T")
 
@@ -116,10 +118,14 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 
 
 async def _plan(options: ScanOptions) -> list[ScanTask]:
-    async with opened_tier(options.location) as tier:
+    async with opened_tier(options.location) as opened:
+        tier = CountedTier(opened)
+        options = await TierTopics(options).resolved(tier)
         view = await TierLineages.of(tier, options).look()
         ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
-        return await plan_ranges(tier, view, options, ranges)
+        tasks = await plan_ranges(tier, view, options, ranges)
+    log.info("planned %s: %s; read %s", ", ".join(options.topics), size_of_tasks(tasks), tier)
+    return tasks
 
 
 async def plan_ranges(
@@ -130,13 +136,14 @@ async def plan_ranges(
 ) -> list[ScanTask]:
     """The tasks that read these offsets. Raises ScanError, RemoteStorageError."""
     tasks: dict[TopicPartition, list[ScanTask]] = {}
+    parts = divided(ranges, options.min_partitions, options.max_records_per_partition)
 
     async def plan(partition: TopicPartition) -> None:
         planner = _Planner(tier, view, options, partition)
-        tasks[partition] = await planner.tasks(ranges[partition])
+        tasks[partition] = await planner.tasks(parts[partition])
 
     await in_parallel(
-        [partition for partition in ranges if partition in view.lineages], plan, WORKERS
+        [partition for partition in parts if partition in view.lineages], plan, WORKERS
     )
     return [task for partition in sorted(tasks) for task in tasks[partition]]
 
@@ -152,15 +159,22 @@ class _Planner:
         self._options = options
         self._partition = partition
         self._lineage = view.lineages[partition]
+        self._index: tuple[str, list[tuple[int, int]]] = ("", [])
+        """The last segment that was cut, and its offset index: parts in order often share it."""
 
-    async def tasks(self, offset_range: OffsetRange) -> list[ScanTask]:
-        if offset_range.first >= offset_range.end:
-            return []
+    async def tasks(self, parts: Sequence[OffsetRange]) -> list[ScanTask]:
+        """The tasks of these offsets, which are in order and not empty."""
+        whole = OffsetRange(parts[0].first, parts[-1].end)
         if self._options.fail_on_data_loss:
-            _check_holes(self._lineage, self._partition, offset_range)
+            _check_holes(self._lineage, self._partition, whole)
         aborted: list[AbortedTxn] = []
         if self._options.is_read_committed:
-            aborted = await aborted_in(self._tier, self._view, self._lineage, *offset_range)
+            aborted = await aborted_in(self._tier, self._view, self._lineage, *whole)
+        return [task for part in parts for task in await self._tasks_of(part, aborted)]
+
+    async def _tasks_of(
+        self, offset_range: OffsetRange, aborted: list[AbortedTxn]
+    ) -> list[ScanTask]:
         tasks: list[ScanTask] = []
         group: list[ScanRange] = []
         row_filter = self._options.row_filter
@@ -200,7 +214,10 @@ class _Planner:
         whole = ScanRange(key, 0, size, first, end, is_to_end)
         if is_to_end and first == segment.start_offset and size <= self._largest:
             return [whole]
-        index = await offset_entries(self._tier, self._view.manifest_of(segment))
+        if self._index[0] != key:
+            manifest = self._view.manifest_of(segment)
+            self._index = key, await offset_entries(self._tier, manifest)
+        index = self._index[1]
         if index:
             _check_end(index[-1][0], whole, self._options)
         return list(_cut_by_index(whole, index, self._options))
@@ -266,11 +283,21 @@ def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
     """The records of a task, in offset order. Raises ScanError, possibly after some batches."""
     with asyncio.Runner() as runner:
         opened = AsyncExitStack()
-        tier = runner.run(opened.enter_async_context(opened_tier(options.location)))
+        tier = CountedTier(runner.run(opened.enter_async_context(opened_tier(options.location))))
         reader = _TaskReader(tier, options, task)
+        began_s = runner.get_loop().time()
+        rows = 0
         try:
             for scan_range in task.ranges:
-                yield from reader.read(runner, scan_range)
+                for batch in reader.read(runner, scan_range):
+                    rows += batch.num_rows
+                    yield batch
+            took_s = runner.get_loop().time() - began_s
+            log.info(
+                "read %s-%d, offsets %d to %d: %s rows, %s in %.2f s",
+                *(task.topic, task.partition, task.first_offset, task.end_offset - 1),
+                *(f"{rows:,}", tier, took_s),
+            )
         finally:
             reader.close()
             runner.run(opened.aclose())
@@ -279,7 +306,7 @@ def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
 class _TaskReader:
     """Decodes the ranges of a task."""
 
-    def __init__(self, tier: TierFileSystem, options: ScanOptions, task: ScanTask) -> None:
+    def __init__(self, tier: TierReader, options: ScanOptions, task: ScanTask) -> None:
         self._tier = tier
         self._options = options
         self._columns = RecordColumns(task.topic, task.partition, options.columns)

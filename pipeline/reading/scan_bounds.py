@@ -40,7 +40,8 @@ def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartit
     """The partitions to scan that have a segment. Raises ScanError for a nonexistent one."""
     for topic in options.topics:
         count = view.partition_counts[topic]
-        for partition in sorted(options.partitions):
+        assigned = {each.partition for each in options.assigned if each.topic == topic}
+        for partition in sorted(assigned or options.partitions):
             if partition >= count:
                 raise ScanError(
                     f"Topic {topic!r} has no partition {partition} in the tier at "
@@ -49,7 +50,8 @@ def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartit
     return sorted(
         lineage
         for lineage in view.lineages
-        if not options.partitions or lineage.partition in options.partitions
+        if (not options.partitions or lineage.partition in options.partitions)
+        and (not options.assigned or lineage in options.assigned)
     )
 
 

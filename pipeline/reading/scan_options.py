@@ -2,8 +2,7 @@
 
     path                          fsspec URL of the tier, as the broker's rsm.config.url
     storage.<name>                an option of the tier's file system, as rsm.config.option.<name>
-    topic                         one name, or several separated by commas
-    partition                     one number, or several; all if not given
+    topic, subscribe, subscribePattern, assign, partition    what to read (`topic_choice.py`)
     startingOffsets               earliest, latest or JSON {"topic": {"0": 23, "1": -2}}
     startingTimestamp             milliseconds, for every partition
     startingOffsetsByTimestamp    JSON {"topic": {"0": 1700000000000}}
@@ -15,17 +14,24 @@
     columns                       the columns to read, separated by commas; default all
     includeHeaders                true or false: whether the default columns include headers
     maxPartitionBytes             about how many bytes of segments a task reads
+    minPartitions                 about how many tasks there are at least
+    maxRecordsPerPartition        the most offsets in a task
     maxOffsetsPerTrigger          streams: about the most offsets in a micro-batch
+    minOffsetsPerTrigger          streams: wait for so many offsets, but not longer than
+    maxTriggerDelay               this, as 15m, 30s or 250ms
 
 Names, formats and defaults are those of Spark's Kafka source where it has the same option, but
 includeHeaders is true by default. So in JSON -2 is earliest and -1 latest, a batch starts at the
 earliest offset and a stream at the latest, offsets as JSON must name every partition, and an
 impossible bound of a batch (starting at latest, ending at earliest) is rejected. Case does not
 matter in option names, because Spark passes them in lower case.
+
+Of the options for a Kafka consumer, `kafka.isolation.level` means the same as `isolation`. The
+others are about connections, groups and polls, which a scan of a tier does not have: they are
+refused, so that no option looks as if it did something.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
@@ -34,15 +40,29 @@ from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ...clients.topic_partition import TopicPartition
 from ...tiering.store.remote_url import RemoteUrl, remote_url
+from .option_values import (
+    ScanError as ScanError,
+    duration_ms,
+    number_if_stated,
+    one_of,
+    whole_number,
+    words,
+)
 from .row_filter import RowFilter
+from .topic_choice import STRATEGIES, topic_choice
 
 EARLIEST = -2
 LATEST = -1
+
+TRIGGER_DELAY_MS = 15 * 60_000
+"""The default of Spark's Kafka source."""
 
 PARTITION_BYTES = 128 * 1024 * 1024
 """The default of Spark's own file sources."""
 
 STORAGE_PREFIX = "storage."
+
+_KAFKA_ISOLATION = "kafka.isolation.level"
 
 HEADERS = "headers"
 
@@ -63,21 +83,22 @@ NULLABLE = frozenset({"key", "value", HEADERS})
 
 _NAMES = frozenset(
     {
-        *("path", "topic", "topicids", "partition", "isolation", "failondataloss"),
-        *("columns", "includeheaders"),
+        *("path", *(name.lower() for name in STRATEGIES), "partition", "topicids"),
+        *("isolation", _KAFKA_ISOLATION, "failondataloss", "columns", "includeheaders"),
         *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
         *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
-        *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "maxoffsetspertrigger"),
+        *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "minpartitions"),
+        *("maxrecordsperpartition", "maxoffsetspertrigger", "minoffsetspertrigger"),
+        "maxtriggerdelay",
     }
 )
+
+_CONSUMER_NAMES = ("kafka.", "kafkaconsumer.", "fetchoffset.", "groupidprefix")
+"""How the names of the Kafka source's options begin that are for its consumers alone."""
 
 
 TopicIds: TypeAlias = Mapping[str, Uuid]
 """Ids by topic name; a topic whose id is unknown is not in it."""
-
-
-class ScanError(Exception):
-    """A scan cannot continue. The message is one plain line that names the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +117,14 @@ class ScanOptions:
 
     path: str = field(repr=False)
     topics: tuple[str, ...]
+    """The names; with a pattern, those that the tier's listing has shown (`tier_topics.py`)."""
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     partitions: frozenset[int] = frozenset()
-    """All if empty."""
+    """Of each topic; all if empty."""
+    assigned: frozenset[TopicPartition] = frozenset()
+    """Only these partitions; all of the topics if empty."""
+    topic_pattern: str | None = None
+    """The topics are those whose whole names match it, whenever the scan lists the tier."""
     topic_ids: TopicIds = field(default_factory=dict[str, Uuid])
     """The scan ends if one of these topics has another id."""
     starting: Bound = Bound(EARLIEST)
@@ -109,7 +135,14 @@ class ScanOptions:
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = tuple(COLUMNS)
     max_partition_bytes: int = PARTITION_BYTES
+    min_partitions: int | None = None
+    """About the fewest tasks."""
+    max_records_per_partition: int | None = None
+    """The most offsets of a task."""
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = TRIGGER_DELAY_MS
+    """The longest wait for `min_offsets_per_trigger`."""
     row_filter: RowFilter = field(default_factory=RowFilter)
     """The bounds from the query's own conditions."""
 
@@ -128,12 +161,78 @@ class ScanOptions:
 def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanOptions:
     """Parse the options of a Spark read. Raises ScanError, which names the option."""
     options = {name.lower(): value for name, value in stated.items()}
+    _check_option_names(options)
+    if not options.get("path", "").strip():
+        raise ScanError("format('tierlog') needs the option 'path'")
+    choice = topic_choice(options)
+    starting, ending = _bounds(options, streaming=streaming)
+    at_least, at_most = (
+        number_if_stated(options, f"{name}OffsetsPerTrigger") for name in ("min", "max")
+    )
+    if at_least is not None and at_most is not None and at_least > at_most:
+        raise ScanError(
+            f"The value of minOffsetsPerTrigger ({at_least}) is higher than "
+            f"maxOffsetsPerTrigger ({at_most})"
+        )
+    parsed = ScanOptions(
+        path=options["path"].strip(),
+        topics=choice.topics,
+        storage_options={
+            name.removeprefix(STORAGE_PREFIX): value
+            for name, value in options.items()
+            if name.startswith(STORAGE_PREFIX)
+        },
+        partitions=choice.partitions,
+        assigned=choice.assigned,
+        topic_pattern=choice.pattern,
+        topic_ids=_topic_ids(options.get("topicids", "{}")),
+        starting=starting,
+        ending=ending,
+        later_start_is_latest=one_of(
+            options, "startingOffsetsByTimestampStrategy", "error", "latest"
+        ),
+        is_read_committed=_is_read_committed(options),
+        fail_on_data_loss=one_of(options, "failOnDataLoss", "false", "true", default=True),
+        columns=columns_option(options),
+        max_partition_bytes=number_if_stated(options, "maxPartitionBytes") or PARTITION_BYTES,
+        min_partitions=number_if_stated(options, "minPartitions"),
+        max_records_per_partition=number_if_stated(options, "maxRecordsPerPartition"),
+        max_offsets_per_trigger=at_most,
+        min_offsets_per_trigger=at_least,
+        max_trigger_delay_ms=duration_ms(
+            "maxTriggerDelay", options.get("maxtriggerdelay", f"{TRIGGER_DELAY_MS}ms")
+        ),
+    )
+    _ = parsed.location
+    return parsed
+
+
+def _check_option_names(options: Mapping[str, str]) -> None:
     for name in options:
-        if name not in _NAMES and not name.startswith(STORAGE_PREFIX):
-            raise ScanError(f"format('tierlog') has no option {name!r}")
-    for name in ("path", "topic"):
-        if not options.get(name, "").strip():
-            raise ScanError(f"format('tierlog') needs the option {name!r}")
+        if name in _NAMES or name.startswith(STORAGE_PREFIX):
+            continue
+        if name.startswith(_CONSUMER_NAMES):
+            raise ScanError(
+                f"format('tierlog') has no option {name!r}: it reads the tier and contacts no "
+                "broker, so leave out the options of a Kafka consumer, except "
+                f"{_KAFKA_ISOLATION}"
+            )
+        raise ScanError(f"format('tierlog') has no option {name!r}")
+
+
+def _is_read_committed(options: Mapping[str, str]) -> bool:
+    levels = {
+        one_of(options, name, "read_uncommitted", "read_committed")
+        for name in ("isolation", _KAFKA_ISOLATION)
+        if name in options
+    }
+    if len(levels) > 1:
+        raise ScanError(f"The options isolation and {_KAFKA_ISOLATION} contradict each other")
+    return True in levels
+
+
+def _bounds(options: Mapping[str, str], *, streaming: bool) -> tuple[Bound, Bound]:
+    """The start and the end of the scan. Raises ScanError."""
     if streaming and any(name.startswith("ending") for name in options):
         raise ScanError(
             "A stream has no end: endingOffsets and endingOffsetsByTimestamp are for batch "
@@ -145,49 +244,26 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
         raise ScanError("startingOffsets: a batch cannot begin at 'latest'")
     if _is_anywhere(ending, EARLIEST):
         raise ScanError("endingOffsets: a scan cannot end at 'earliest'")
-    parsed = ScanOptions(
-        path=options["path"].strip(),
-        topics=tuple(dict.fromkeys(_words(options["topic"]))),
-        storage_options={
-            name.removeprefix(STORAGE_PREFIX): value
-            for name, value in options.items()
-            if name.startswith(STORAGE_PREFIX)
-        },
-        partitions=frozenset(
-            _number("partition", word, at_least=0) for word in _words(options.get("partition", ""))
-        ),
-        topic_ids=_topic_ids(options.get("topicids", "{}")),
-        starting=starting,
-        ending=ending,
-        later_start_is_latest=_one_of(
-            options, "startingoffsetsbytimestampstrategy", "error", "latest"
-        ),
-        is_read_committed=_one_of(options, "isolation", "read_uncommitted", "read_committed"),
-        fail_on_data_loss=_one_of(options, "failondataloss", "false", "true", default=True),
-        columns=columns_option(options),
-        max_partition_bytes=_number(
-            "maxPartitionBytes", options.get("maxpartitionbytes", str(PARTITION_BYTES)), at_least=1
-        ),
-        max_offsets_per_trigger=(
-            _number("maxOffsetsPerTrigger", options["maxoffsetspertrigger"], at_least=1)
-            if "maxoffsetspertrigger" in options
-            else None
-        ),
-    )
-    _ = parsed.location
-    return parsed
+    if starting.by_time == ending.by_time:
+        for partition, first in starting.each.items():
+            end = ending.each.get(partition, LATEST)
+            if first > end >= 0:
+                raise ScanError(
+                    f"The scan of {partition} begins at {first}, which is beyond its end {end}"
+                )
+    return starting, ending
 
 
 def columns_option(stated: Mapping[str, str]) -> tuple[str, ...]:
     """The columns selected by the options of a Spark read. Raises ScanError."""
     options = {name.lower(): value for name, value in stated.items()}
-    has_headers = _one_of(options, "includeheaders", "false", "true", default=True)
+    has_headers = one_of(options, "includeHeaders", "false", "true", default=True)
     if "columns" not in options:
         return tuple(name for name in COLUMNS if has_headers or name != HEADERS)
     if "includeheaders" in options:
         raise ScanError("The options columns and includeHeaders exclude each other")
     names = {name.lower(): name for name in COLUMNS}
-    columns = tuple(dict.fromkeys(_words(options["columns"].lower())))
+    columns = tuple(dict.fromkeys(words(options["columns"].lower())))
     for word in columns or ("",):
         if word not in names:
             raise ScanError(
@@ -200,29 +276,10 @@ def columns_option(stated: Mapping[str, str]) -> tuple[str, ...]:
 def _topic_ids(text: str) -> TopicIds:
     try:
         return topic_ids_from_json(json.loads(text))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise ScanError(
             f'The option topicIds={text!r} is not JSON of the form {{"topic": "id"}}'
         ) from None
-
-
-def _words(text: str) -> list[str]:
-    return [word for part in text.split(",") if (word := part.strip())]
-
-
-def _number(name: str, text: str, *, at_least: int) -> int:
-    if re.fullmatch(r"-?[0-9]{1,18}", text.strip()) and int(text) >= at_least:
-        return int(text)
-    raise ScanError(f"The option {name}={text!r} is not a whole number of at least {at_least}")
-
-
-def _one_of(
-    options: Mapping[str, str], name: str, no: str, yes: str, *, default: bool = False
-) -> bool:
-    text = options.get(name, yes if default else no).strip().lower()
-    if text not in (no, yes):
-        raise ScanError(f"The option {name}={options[name]!r} is neither {no} nor {yes}")
-    return text == yes
 
 
 def _is_anywhere(bound: Bound, offset: int) -> bool:
@@ -234,7 +291,7 @@ def _bound(options: Mapping[str, str], side: str, usual: int) -> Bound:
     to offsets."""
     time = options.get(f"{side}timestamp")
     if time is not None:
-        return Bound(_number(f"{side}Timestamp", time, at_least=0), by_time=True)
+        return Bound(whole_number(f"{side}Timestamp", time, at_least=0), by_time=True)
     times = options.get(f"{side}offsetsbytimestamp")
     if times is not None:
         return Bound(None, _by_partition(f"{side}OffsetsByTimestamp", times, 0), by_time=True)
@@ -251,7 +308,7 @@ def _by_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, i
     """Numbers by partition, from JSON of the form {"topic": {"0": 23}}."""
     try:
         return offsets_from_json(json.loads(text), at_least)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise ScanError(
             f"The option {name}={text!r} is not 'earliest', 'latest' or JSON of the form "
             '{"topic": {"0": 23, "1": -2}}'

@@ -66,15 +66,18 @@ class TierLineages:
         topics: tuple[str, ...],
         partitions: frozenset[int] = frozenset(),
         topic_ids: TopicIds | None = None,
+        assigned: frozenset[TopicPartition] = frozenset(),
     ) -> None:
-        """`partitions` are the partitions to choose lineages for; all if empty.
+        """`partitions` are the numbers of those to choose lineages for; all if empty.
 
+        If `assigned` is not empty, these partitions are chosen instead.
         A look fails if a topic has another id than in `topic_ids`.
         """
         self._tier = tier
         self._where = where
         self._topics = topics
         self._partitions = partitions
+        self._assigned = assigned
         self._topic_ids: TopicIds = topic_ids or {}
         self._manifests: dict[str, Manifest] = {}
         self._decided: dict[TopicIdPartition, tuple[frozenset[str], TierLineage]] = {}
@@ -83,7 +86,13 @@ class TierLineages:
     def of(cls, tier: TierReader, options: ScanOptions) -> Self:
         """The lineages that a scan with these options reads."""
         where = str(options.location)
-        return cls(tier, where, options.topics, options.partitions, options.topic_ids)
+        return cls(
+            tier, where, options.topics, options.partitions, options.topic_ids, options.assigned
+        )
+
+    def follow(self, topics: tuple[str, ...]) -> None:
+        """Look at these topics from now on; what is known of their segments is kept."""
+        self._topics = topics
 
     async def look(self) -> TierView:
         """The current view. Raises ScanError, RemoteStorageError."""
@@ -133,6 +142,8 @@ class TierLineages:
         return segment.topic_id_partition.topic in self._topics
 
     def _wants(self, partition: TopicIdPartition) -> bool:
+        if self._assigned:
+            return partition.topic_partition in self._assigned
         return not self._partitions or partition.partition in self._partitions
 
     async def _listing(self) -> Listing:

@@ -37,7 +37,7 @@ try:
         columns_option,
         scan_options,
     )
-    from .streaming.scan_partition import TierlogPartition, one_line, read_partition
+    from .streaming.scan_partition import TierlogPartition, log_scans, one_line, read_partition
     from .streaming.stream_reader import TierlogStreamReader
 except ModuleNotFoundError as error:
     raise missing_extra(error) from None
@@ -97,6 +97,7 @@ class TierlogReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
+        log_scans()
         with one_line():
             return [TierlogPartition(task) for task in plan_scan(self._options)]
 

@@ -1,5 +1,6 @@
 """Turns a scan task into a Spark partition, and shows errors in one line without a traceback."""
 
+import logging
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from ...reading.scan import ScanTask, read_task
 from ...reading.scan_options import ScanError, ScanOptions
+from ...reading.scan_size import log
 from .worker_upkeep import forget_spark_archives, spare_modules
 
 
@@ -24,12 +26,22 @@ def read_partition(
     options: ScanOptions, partition: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task; none for the empty task that Spark runs if a scan has no tasks."""
+    log_scans()
     if isinstance(partition, TierlogPartition):
         with one_line():
             yield from read_task(options, partition.task)
     # Called last, when everything that reading imports is loaded.
     spare_modules()
     forget_spark_archives()
+
+
+def log_scans() -> None:
+    """Log what scans read, in this process of Spark's.
+
+    Only Spark's own collection of workers' logs shows these lines
+    (spark.sql.pyspark.worker.logging.enabled): without it, these processes print no INFO lines.
+    """
+    log.setLevel(logging.INFO)
 
 
 @contextmanager

@@ -6,15 +6,23 @@ the stream: its offsets do not continue those of the checkpoint.
 
 A micro-batch reads everything available, up to `maxOffsetsPerTrigger`. In any case its tasks are as
 small as those of a batch read, and only tasks hold data. Spark 4.1 does not pass the stream's
-position when it asks for the latest offset, so the first micro-batch after a restart is bounded
-only if it repeats one that the previous run had begun. For the same reason, a run with availableNow
-and a bound consists of a single micro-batch: set no bound there.
+position when it asks for the latest offset; this is how the reader knows it:
+
+- A query that is started again: before anything else, Spark asks for the partitions between the
+  last offset of the checkpoint and itself, which sets the position.
+- A new query: Spark asks for the latest offset first, and for the initial one after it, so the
+  reader finds the initial offset itself and remembers it.
+- With Spark's internal setting `triggerAvailableNowWrapper.enabled`, a query that is started again
+  looks like a new one at first. If its answer turns out to be behind the checkpoint, the query ends
+  before Spark has written anything.
+
+With the trigger availableNow, Spark has one micro-batch from a Python source (`run_available.py`).
 """
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,8 +34,10 @@ from ...reading.scan import ScanTask, plan_ranges
 from ...reading.scan_bounds import OffsetRange, check_offset, scan_ranges, scanned_partitions
 from ...reading.scan_options import ScanError, ScanOptions, TopicIds
 from ...reading.tier_lineages import TierLineages, TierView
+from ...reading.tier_topics import TierTopics
 from ...reading.topic_ids import recreated_topic
 from .scan_partition import TierlogPartition, one_line, read_partition
+from .stream_limits import TriggerPace, lag_of
 from .stream_offset import OffsetJson, Offsets, StreamOffset, stream_offset_from_json
 
 if TYPE_CHECKING:
@@ -41,31 +51,66 @@ class TierlogStreamReader(DataSourceStreamReader):
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
-        self._tier: _OpenTier | None = None
+        self._tier: OpenTier | None = None
+        self._initial: StreamOffset | None = None
+        """Where a new query begins; None until asked for."""
         self._reached: StreamOffset | None = None
         """The end of the last planned micro-batch, or the initial offset; None until known."""
+        self._unplaced: StreamOffset | None = None
+        """The answer that was given before Spark has passed a position, until it does."""
+        self._pace = TriggerPace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
 
-    def _opened(self) -> "_OpenTier":
+    def _opened(self) -> "OpenTier":
         # Opened at first use: Spark copies this object to the executors, which do not need it.
         if self._tier is None:
-            self._tier = _OpenTier(self._options)
+            self._tier = OpenTier(self._options)
         return self._tier
 
     def initialOffset(self) -> OffsetJson:
         with one_line():
-            self._reached = self._opened().starting_offset()
-            return self._reached.to_json()
+            return self._initial_offset().to_json()
+
+    def _initial_offset(self) -> StreamOffset:
+        if self._initial is None:
+            self._initial = self._opened().starting_offset()
+            self._reached = self._reached or self._initial
+        return self._initial
 
     def latestOffset(self) -> OffsetJson:
         with one_line():
-            latest = self._opened().latest_offset()
-            return self._limit(latest).to_json()
+            is_limited = (
+                self._options.max_offsets_per_trigger is not None
+                or self._options.min_offsets_per_trigger is not None
+            )
+            is_unplaced = self._reached is None and is_limited
+            if is_unplaced:
+                self._initial_offset()
+            opened = self._opened()
+            answer = self._limit(opened.ends(), opened.now_ms())
+            if is_unplaced:
+                self._unplaced = answer
+            return answer.to_json()
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         with one_line():
             first, last = stream_offset_from_json(start), stream_offset_from_json(end)
+            self._check_place(first)
             self._reached = last
             return [TierlogPartition(task) for task in self._opened().plan(first, last)]
+
+    def _check_place(self, start: StreamOffset) -> None:
+        """Raise ScanError if the stream was further than the first answer has assumed."""
+        unplaced, self._unplaced = self._unplaced, None
+        if unplaced is not None and any(
+            unplaced.offsets.get(partition, offset) < offset
+            for partition, offset in start.offsets.items()
+        ):
+            raise ScanError(
+                "Spark asked for the end of a micro-batch before it passed the position of the "
+                "checkpoint, so it cannot be limited: leave "
+                "spark.sql.streaming.triggerAvailableNowWrapper.enabled at false, or leave out "
+                "maxOffsetsPerTrigger and minOffsetsPerTrigger"
+            )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, partition)
@@ -78,37 +123,33 @@ class TierlogStreamReader(DataSourceStreamReader):
             self._tier.close()
             self._tier = None
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"_options": self._options, "_tier": None, "_reached": None}
+    def __reduce__(self) -> tuple[type[Self], tuple[ScanOptions]]:
+        # What an executor gets: how to read, and not how far.
+        return type(self), (self._options,)
 
-    def _limit(self, offset: StreamOffset) -> StreamOffset:
-        """`offset`, limited to `maxOffsetsPerTrigger`; each partition gets a share by its lag.
+    def _limit(self, tier: "TierEnds", now_ms: float) -> StreamOffset:
+        """Where the next micro-batch ends.
 
-        Raises ScanError if it is of another topic than what the stream has reached.
+        Raises ScanError if the tier has another topic than what the stream has reached.
         """
-        if self._reached is None:
-            return offset
-        _check_topics(self._reached, offset.topic_ids)
-        return StreamOffset(self._shares(offset.offsets, self._reached.offsets), offset.topic_ids)
+        reached = self._reached
+        if reached is None:
+            return StreamOffset(tier.ends, tier.topic_ids)
+        _check_topics(reached, tier.topic_ids)
+        lag = lag_of(reached.offsets, tier.begins, tier.ends)
+        if self._pace.waits(lag.records, now_ms):
+            # Spark compares the text of offsets, so this is the very offset of before.
+            return reached
+        topic_ids = {**reached.topic_ids, **tier.topic_ids}
+        return StreamOffset(lag.bounded(self._options.max_offsets_per_trigger), topic_ids)
 
-    def _shares(self, latest: Offsets, reached: Offsets) -> Offsets:
-        bound = self._options.max_offsets_per_trigger
-        # A stream never goes back, even if the tier does.
-        latest = {
-            **reached,
-            **{partition: max(end, reached.get(partition, 0)) for partition, end in latest.items()},
-        }
-        if bound is None:
-            return latest
-        lags = {partition: end - reached.get(partition, 0) for partition, end in latest.items()}
-        total = sum(lags.values())
-        if total <= bound:
-            return latest
-        # At least one offset for each partition that lags, so that it advances.
-        return {
-            partition: latest[partition] - lag + min(lag, max(1, lag * bound // total))
-            for partition, lag in lags.items()
-        }
+
+class TierEnds(NamedTuple):
+    """Where the partitions of a tier begin and end, and the topics that they are of."""
+
+    begins: Offsets
+    ends: Offsets
+    topic_ids: TopicIds
 
 
 def _check_topics(reached: StreamOffset, current: TopicIds) -> None:
@@ -121,7 +162,7 @@ def _check_topics(reached: StreamOffset, current: TopicIds) -> None:
         )
 
 
-class _OpenTier:
+class OpenTier:
     """An open tier and its latest view, for as long as the query runs."""
 
     def __init__(self, options: ScanOptions) -> None:
@@ -132,6 +173,7 @@ class _OpenTier:
         self._tier: TierFileSystem = self._run(
             self._open.enter_async_context(opened_tier(location))
         )
+        self._topics = TierTopics(options)
         self._lineages = TierLineages.of(self._tier, options)
         self._view: TierView | None = None
 
@@ -141,13 +183,23 @@ class _OpenTier:
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None
 
+    def now_ms(self) -> float:
+        """The time of a monotonic clock."""
+        return self._runner.get_loop().time() * 1000
+
     def close(self) -> None:
         self._run(self._open.aclose())
         self._runner.close()
 
     def _look(self) -> TierView:
-        self._view = self._run(self._lineages.look())
+        self._view = self._run(self._current_view())
         return self._view
+
+    async def _current_view(self) -> TierView:
+        # With a pattern, there may be other topics than at the last look.
+        self._options = await self._topics.resolved(self._tier)
+        self._lineages.follow(self._options.topics)
+        return await self._lineages.look()
 
     def starting_offset(self) -> StreamOffset:
         view = self._look()
@@ -155,13 +207,15 @@ class _OpenTier:
         offsets = {partition: offset_range.first for partition, offset_range in ranges.items()}
         return StreamOffset(offsets, view.topic_ids)
 
-    def latest_offset(self) -> StreamOffset:
+    def ends(self) -> TierEnds:
         view = self._look()
-        offsets = {
-            partition: view.lineages[partition].log_end_offset
+        lineages = {
+            partition: view.lineages[partition]
             for partition in scanned_partitions(view, self._options)
         }
-        return StreamOffset(offsets, view.topic_ids)
+        begins = {partition: each.log_start_offset for partition, each in lineages.items()}
+        ends = {partition: each.log_end_offset for partition, each in lineages.items()}
+        return TierEnds(begins, ends, view.topic_ids)
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[ScanTask]:
         view = self._view or self._look()
@@ -181,9 +235,14 @@ class _OpenTier:
         ranges: dict[TopicPartition, OffsetRange] = {}
         for partition, last in end.offsets.items():
             lineage = view.lineages.get(partition)
-            if lineage is None:
-                raise ScanError(f"Partition {partition} is no longer in the tier")
             lenient = not self._options.fail_on_data_loss
+            if lineage is None:
+                if lenient:
+                    continue
+                raise ScanError(
+                    f"Partition {partition} is no longer in the tier (failOnDataLoss=false reads "
+                    "what is there)"
+                )
             first = start.offsets.get(partition, lineage.log_start_offset)
             ranges[partition] = OffsetRange(
                 check_offset(first, partition, lineage, lenient=lenient),

@@ -239,7 +239,7 @@ def test_what_is_wrong_is_said_in_one_line_that_names_it(
         ({"path": "s3://no-such-bucket/x", "topic": "orders", **s3_options}, "no-such-bucket"),
         ({"path": f"{here}/odd", "topic": "orders"}, "Unknown compression type id"),
         ({"path": f"{here}/broken", "topic": "orders"}, "manifest: the manifest cannot be read"),
-        ({"path": f"{here}/sound"}, "needs the option 'topic'"),
+        ({"path": f"{here}/sound"}, "must be specified for format('tierlog'): topic, subscribe"),
     ]
     for options, mention in cases:
         with pytest.raises(PySparkException) as failed:

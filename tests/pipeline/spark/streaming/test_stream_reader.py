@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
+from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.pipeline.reading.scan_options import ScanError, scan_options
 from tierlog.pipeline.spark.streaming.stream_offset import OffsetJson
 from tierlog.pipeline.spark.streaming.stream_reader import TierlogStreamReader
@@ -57,9 +58,12 @@ def test_what_comes_to_the_tier_is_the_next_micro_batch(tier: Tier) -> None:
     reader.stop()
 
 
-def test_micro_batches_are_bounded_once_the_stream_is_known(tier: Tier) -> None:
+def test_every_micro_batch_of_a_new_stream_is_bounded(tier: Tier) -> None:
+    """Spark asks for the end of the first micro-batch before it asks where the stream begins."""
     reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
-    offsets = [reader.initialOffset()]
+    first = reader.latestOffset()
+    offsets = [reader.initialOffset(), first]
+    assert read(reader, *offsets) == [*range(40)]
     while (latest := reader.latestOffset()) != offsets[-1]:
         assert len(read(reader, offsets[-1], latest)) <= 40
         offsets.append(latest)
@@ -67,12 +71,99 @@ def test_micro_batches_are_bounded_once_the_stream_is_known(tier: Tier) -> None:
     reader.stop()
 
 
-def test_after_a_restart_it_goes_on_from_the_checkpoint(tier: Tier) -> None:
-    """Spark repeats the micro-batch that was under way, and then asks how far to go."""
-    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
-    assert read(reader, at(40), at(80)) == [*range(40, 80)]
+def test_a_new_bounded_stream_begins_where_it_was_when_it_was_asked_first(tier: Tier) -> None:
+    reader = reader_of(tier, maxOffsetsPerTrigger="40")
     assert reader.latestOffset() == at(100)
+    tier.bucket.put(2, (100, 149))
+    tier.write()
+    assert reader.initialOffset() == at(100)
+    assert reader.latestOffset() == at(140)
     reader.stop()
+
+
+def test_after_a_restart_it_goes_on_from_the_checkpoint(tier: Tier) -> None:
+    """Spark first passes the end of the last micro-batch; it repeats that one if need be."""
+    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="15")
+    assert read(reader, at(80), at(80)) == []
+    assert reader.latestOffset() == at(95)
+    reader.stop()
+    again = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert read(again, at(80), at(80)) == []
+    assert read(again, at(40), at(80)) == [*range(40, 80)]
+    assert again.latestOffset() == at(100)
+    again.stop()
+
+
+def test_an_end_that_is_asked_for_before_the_position_is_passed_cannot_be_bounded(
+    tier: Tier,
+) -> None:
+    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert reader.latestOffset() == at(40)
+    with pytest.raises(ScanError, match=r"triggerAvailableNowWrapper.enabled at false"):
+        reader.partitions(at(80), at(80))
+    reader.stop()
+    # Without a bound there is nothing to go wrong.
+    unbounded = reader_of(tier, startingOffsets="earliest")
+    assert unbounded.latestOffset() == at(100)
+    assert read(unbounded, at(80), at(80)) == []
+    assert read(unbounded, at(80), at(100)) == [*range(80, 100)]
+    unbounded.stop()
+
+
+def test_a_partition_that_comes_later_is_bounded_from_its_first_offset(tier: Tier) -> None:
+    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert read(reader, at(100), at(100)) == []
+    tier.bucket.put(2, (500, 599), partition=PARTITION._replace(partition=1), log_start=500)
+    tier.write()
+    latest = reader.latestOffset()
+    assert latest["orders"]["1"] == 540
+    assert read(reader, at(100), latest) == [*range(500, 540)]
+    reader.stop()
+
+
+def test_topics_that_begin_to_match_a_pattern_are_read_from_their_start(tier: Tier) -> None:
+    options = {name: text for name, text in tier.options().items() if name != "topic"}
+    stated = {**options, "subscribePattern": "orders.*", "maxOffsetsPerTrigger": "30"}
+    reader = TierlogStreamReader(scan_options(stated, streaming=True))
+    assert reader.latestOffset() == at(100)
+    start = reader.initialOffset()
+    other = Uuid(b"orders of europe")
+    tier.bucket.put(2, (0, 49), partition=TopicIdPartition(other, "orders-eu", 0))
+    tier.write()
+    latest = reader.latestOffset()
+    assert latest == {**at(100), "orders-eu": {"0": 30, "topicId": uuid_to_string(other)}}
+    assert read(reader, start, latest) == [*range(30)]
+    reader.stop()
+
+
+def test_a_partition_that_is_gone_ends_a_stream_unless_loss_is_fine(tier: Tier) -> None:
+    both: OffsetJson = {**at(100), "refunds": {"0": 7}}
+    strict, lenient = reader_of(tier), reader_of(tier, failOnDataLoss="false")
+    with pytest.raises(ScanError, match="Partition refunds-0 is no longer in the tier"):
+        strict.partitions(both, both)
+    assert read(lenient, {**at(90), "refunds": {"0": 3}}, both) == [*range(90, 100)]
+    assert lenient.latestOffset() == both
+    for reader in (strict, lenient):
+        reader.stop()
+
+
+def test_a_micro_batch_waits_for_enough_offsets_but_the_first_does_not(tier: Tier) -> None:
+    stated = {"minOffsetsPerTrigger": "30", "maxOffsetsPerTrigger": "60", "maxTriggerDelay": "9d"}
+    reader = reader_of(tier, startingOffsets="earliest", **stated)
+    assert read(reader, at(95), at(95)) == []
+    assert reader.latestOffset() == at(100)
+    assert read(reader, at(95), at(100)) == [*range(95, 100)]
+    for number, (segment, end) in enumerate(
+        [((100, 110), 100), ((111, 128), 100), ((129, 129), 130)], 2
+    ):
+        tier.bucket.put(number, segment)
+        tier.write()
+        assert reader.latestOffset() == at(end), segment
+    reader.stop()
+    hasty = reader_of(tier, minOffsetsPerTrigger="1000", maxTriggerDelay="0")
+    assert read(hasty, at(129), at(129)) == []
+    assert hasty.latestOffset() == at(130)
+    hasty.stop()
 
 
 def test_offsets_that_are_gone_end_a_stream_unless_loss_is_fine(tier: Tier) -> None:
