@@ -36,11 +36,13 @@ from ...tiering.tools.lineage_choice import Stretch, TierLineage
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.tier_survey import WORKERS, TierReader
 from .aborted import AbortedRecords, aborted_in
+from .manifest_cache import CachingTier, TierLister
 from .record_columns import Payload, RecordColumns, plain_records
 from .scan_bounds import OffsetRange, narrow, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
+from .scan_view import view_for
 from .segment_stream import SegmentStream, check, naming_the_batch
-from .tier_lineages import TierLineages, TierView
+from .tier_lineages import TierView
 
 T = TypeVar("T")
 
@@ -116,10 +118,20 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 
 
 async def _plan(options: ScanOptions) -> list[ScanTask]:
-    async with opened_tier(options.location) as tier:
-        view = await TierLineages.of(tier, options).look()
-        ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
-        return await plan_ranges(tier, view, options, ranges)
+    async with opened_tier(options.location) as opened:
+        tier = CachingTier(opened, options.location)
+        try:
+            return await plan_on(tier, options)
+        except ScanError:
+            tier.forget()
+            raise
+
+
+async def plan_on(tier: TierLister, options: ScanOptions) -> list[ScanTask]:
+    """The tasks of a scan of an open tier. Raises ScanError, RemoteStorageError."""
+    view = await view_for(tier, options)
+    ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
+    return await plan_ranges(tier, view, options, ranges)
 
 
 async def plan_ranges(

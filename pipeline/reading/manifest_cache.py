@@ -1,0 +1,123 @@
+"""Keeps small objects of tiers in memory, so that later scans of a process read them no more.
+
+What is kept are manifests and epoch checkpoints. Each attempt to copy a segment has keys of its
+own, so these objects hardly ever change; `tierlog tier repair` alone writes one again. An object is
+therefore kept under its key, size and time of modification, and returned only while a listing shows
+the same: what was deleted or written again is noticed by the listing, which is never kept.
+
+PySpark plans the queries of a session in one process as long as it is not idle for a minute.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple, Protocol
+
+from ...tiering.remote_storage import IndexType
+from ...tiering.store.object_keys import MANIFEST_SUFFIX
+from ...tiering.store.remote_url import RemoteUrl
+from ...tiering.store.tier_store import TierObject
+from ...tiering.tools.tier_survey import TierReader
+
+CACHE_BYTES = 64 << 20
+"""Enough for the manifests of some 70,000 segments."""
+
+_OVERHEAD_BYTES = 512
+"""About what Python needs for an entry beside its content."""
+
+_SUFFIXES = (f".{MANIFEST_SUFFIX}", f".{IndexType.LEADER_EPOCH.value}")
+
+
+class TierLister(TierReader, Protocol):
+    """A `TierReader` that can list the beginnings of keys, as `TierFileSystem` does."""
+
+    async def list_beginnings(self, prefix: str, delimiter: str) -> Sequence[str]: ...
+
+
+class _Version(NamedTuple):
+    """One version of an object. `where` is the tier with its options, which may hold secrets."""
+
+    where: str
+    tier_object: TierObject
+
+
+class ObjectCache:
+    """Contents by version, those used last; any thread may use it."""
+
+    def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
+        self._bytes_max = bytes_max
+        self._contents: OrderedDict[_Version, bytes] = OrderedDict()
+        self._nbytes = 0
+        self._lock = Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory that the cache occupies."""
+        return self._nbytes
+
+    def get(self, version: _Version) -> bytes | None:
+        with self._lock:
+            content = self._contents.get(version)
+            if content is not None:
+                self._contents.move_to_end(version)
+            return content
+
+    def put(self, version: _Version, content: bytes) -> None:
+        with self._lock:
+            self._drop(version)
+            self._contents[version] = content
+            self._nbytes += len(content) + _OVERHEAD_BYTES
+            while self._nbytes > self._bytes_max:
+                self._drop(next(iter(self._contents)))
+
+    def drop(self, version: _Version) -> None:
+        with self._lock:
+            self._drop(version)
+
+    def _drop(self, version: _Version) -> None:
+        content = self._contents.pop(version, None)
+        if content is not None:
+            self._nbytes -= len(content) + _OVERHEAD_BYTES
+
+
+_PROCESS_CACHE = ObjectCache()
+
+
+class CachingTier:
+    """A `TierLister` that reads a small object only if the cache has not what was listed."""
+
+    def __init__(
+        self, tier: TierLister, location: RemoteUrl, cache: ObjectCache = _PROCESS_CACHE
+    ) -> None:
+        self._tier = tier
+        self._where = f"{location.url} {sorted(location.options.items())}"
+        self._cache = cache
+        self._listed: dict[str, TierObject] = {}
+
+    async def list(self, prefix: str = "") -> list[TierObject]:
+        """As `TierFileSystem.list`."""
+        objects = await self._tier.list(prefix)
+        self._listed.update((each.key, each) for each in objects if each.key.endswith(_SUFFIXES))
+        return objects
+
+    async def list_beginnings(self, prefix: str, delimiter: str) -> Sequence[str]:
+        """As `TierFileSystem.list_beginnings`."""
+        return await self._tier.list_beginnings(prefix, delimiter)
+
+    async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        """As `TierFileSystem.read`."""
+        listed = self._listed.get(key)
+        if listed is None or listed.modified_ms is None or (start, end) != (None, None):
+            return await self._tier.read(key, start, end)
+        version = _Version(self._where, listed)
+        content = self._cache.get(version)
+        if content is None:
+            content = await self._tier.read(key)
+            if len(content) == listed.size:
+                self._cache.put(version, content)
+        return content
+
+    def forget(self) -> None:
+        """Let the next scan read again what this one has listed: it may have been read wrong."""
+        for listed in self._listed.values():
+            self._cache.drop(_Version(self._where, listed))
