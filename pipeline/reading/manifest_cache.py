@@ -8,9 +8,7 @@ the same: what was deleted or written again is noticed by the listing, which is 
 PySpark plans the queries of a session in one process as long as it is not idle for a minute.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from threading import Lock
 from typing import NamedTuple, Protocol
 
 from ...tiering.remote_storage import IndexType
@@ -42,42 +40,49 @@ class _Version(NamedTuple):
 
 
 class ObjectCache:
-    """Contents by version, those used last; any thread may use it."""
+    """Contents by version, those used last.
+
+    Any thread may use it, and none waits: each step on the dictionary is atomic, and what another
+    thread has just taken out to put it last is read once more.
+    """
 
     def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
         self._bytes_max = bytes_max
-        self._contents: OrderedDict[_Version, bytes] = OrderedDict()
+        self._contents: dict[_Version, bytes] = {}
+        """Those used last are last."""
         self._nbytes = 0
-        self._lock = Lock()
+        """Too low if two threads have put at once; `_shrink` counts again."""
 
     @property
     def nbytes(self) -> int:
         """About the memory that the cache occupies."""
-        return self._nbytes
+        return sum(len(content) + _OVERHEAD_BYTES for content in list(self._contents.values()))
 
     def get(self, version: _Version) -> bytes | None:
-        with self._lock:
-            content = self._contents.get(version)
-            if content is not None:
-                self._contents.move_to_end(version)
-            return content
-
-    def put(self, version: _Version, content: bytes) -> None:
-        with self._lock:
-            self._drop(version)
-            self._contents[version] = content
-            self._nbytes += len(content) + _OVERHEAD_BYTES
-            while self._nbytes > self._bytes_max:
-                self._drop(next(iter(self._contents)))
-
-    def drop(self, version: _Version) -> None:
-        with self._lock:
-            self._drop(version)
-
-    def _drop(self, version: _Version) -> None:
         content = self._contents.pop(version, None)
         if content is not None:
-            self._nbytes -= len(content) + _OVERHEAD_BYTES
+            self._contents[version] = content
+        return content
+
+    def put(self, version: _Version, content: bytes) -> None:
+        self._contents[version] = content
+        self._nbytes += len(content) + _OVERHEAD_BYTES
+        if self._nbytes > self._bytes_max:
+            self._shrink()
+
+    def drop(self, version: _Version) -> None:
+        self._contents.pop(version, None)
+
+    def _shrink(self) -> None:
+        """Drop the least recently used; a quarter more than needed, so that this is rare."""
+        nbytes = self.nbytes
+        for version in list(self._contents):
+            if nbytes <= self._bytes_max * 3 // 4:
+                break
+            content = self._contents.pop(version, None)
+            if content is not None:
+                nbytes -= len(content) + _OVERHEAD_BYTES
+        self._nbytes = nbytes
 
 
 _PROCESS_CACHE = ObjectCache()

@@ -33,11 +33,11 @@ class _Folders(NamedTuple):
     are_alone: bool
     """Whether no other folder's name begins with the topic's and a hyphen."""
 
-    def prefixes(self, wanted: frozenset[TopicIdPartition]) -> list[str]:
+    def prefixes(self, chosen: frozenset[TopicIdPartition]) -> list[str]:
         """The prefixes of the keys of these partitions: one if they are all that there is."""
-        if self.are_alone and wanted.issuperset(self.partitions):
+        if self.are_alone and chosen.issuperset(self.partitions):
             return [f"{self.topic}-"]
-        return [f"{partition_prefix(each)}/" for each in self.partitions if each in wanted]
+        return [f"{partition_prefix(each)}/" for each in self.partitions if each in chosen]
 
 
 async def view_for(tier: TierLister, options: ScanOptions) -> TierView:
@@ -57,9 +57,9 @@ async def view_for(tier: TierLister, options: ScanOptions) -> TierView:
     async def look(partition: TopicIdPartition) -> None:
         window = window_of(options, partition.topic_partition)
         if window is not None:
-            found = await partial_lineage(tier, partition, window)
-            if found is not None:
-                partial[partition] = found
+            part = await partial_lineage(tier, partition, window)
+            if part is not None:
+                partial[partition] = part
 
     await in_parallel(scanned, look, _PARTITIONS_AT_ONCE)
     whole = frozenset(scanned).difference(partial)
@@ -99,11 +99,11 @@ def _place(bound: Bound, partition: TopicPartition) -> int | None:
 def _joined(view: TierView, partial: dict[TopicIdPartition, PartialLineage]) -> TierView:
     lineages, manifests = dict(view.lineages), dict(view.manifests)
     counts, topic_ids = dict(view.partition_counts), dict(view.topic_ids)
-    for partition, found in partial.items():
-        lineages[partition.topic_partition] = found.lineage
-        manifests.update(found.manifests)
+    for partition, part in partial.items():
+        lineages[partition.topic_partition] = part.lineage
+        manifests.update(part.manifests)
         topic_ids[partition.topic] = partition.topic_id
-        described = [each.topic.partitions for each in found.manifests.values() if each.topic]
+        described = [each.topic.partitions for each in part.manifests.values() if each.topic]
         at_least = max((partition.partition + 1, *described))
         counts[partition.topic] = max(counts.get(partition.topic, 0), at_least)
     return TierView(lineages, manifests, counts, topic_ids)

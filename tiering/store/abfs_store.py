@@ -76,8 +76,8 @@ class AbfsClient:
     ) -> tuple[list[str], str | None]:
         # Accounts with hierarchical namespaces know no delimiter but a slash.
         objects, following = await self.page(prefix, after)
-        found = {beginning_of(each.key, prefix, delimiter) for each in objects}
-        return [beginning for beginning in found if beginning is not None], following
+        beginnings = {beginning_of(each.key, prefix, delimiter) for each in objects}
+        return [beginning for beginning in beginnings if beginning is not None], following
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service drops staged blocks after a week.

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.files import OsFiles
-from tierlog.tests.tiering.store.test_tier_probe import DictStore
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.remote_storage import Failure, RemoteStorageError
-from tierlog.tiering.store import file_system
 from tierlog.tiering.store.file_system import TierFileSystem
+from tierlog.tiering.store.local_store import LocalStore
 from tierlog.tiering.store.remote_url import RemoteUrl
 
 KEYS = (
@@ -46,13 +45,14 @@ async def test_in_a_folder(tmp_path: Path) -> None:
 
 
 async def test_in_a_store_that_knows_no_delimiter_but_a_slash(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OnlySlash(DictStore):
-        async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
-            if delimiter != "/":
-                raise RemoteStorageError("no such delimiter", Failure.BROKEN)
-            return await super().find_beginnings(prefix, delimiter)
+    groups = LocalStore.find_beginnings
 
-    monkeypatch.setattr(file_system, "_store_for", lambda *_: OnlySlash())
-    await check(await written("s3://bucket/tier"))
+    async def only_by_slash(store: LocalStore, prefix: str, delimiter: str) -> set[str]:
+        if delimiter != "/":
+            raise RemoteStorageError("no such delimiter", Failure.BROKEN)
+        return await groups(store, prefix, delimiter)
+
+    monkeypatch.setattr(LocalStore, "find_beginnings", only_by_slash)
+    await check(await written(f"file://{tmp_path}/tier"))
