@@ -35,13 +35,15 @@ from ...tiering.tools.lineage_choice import Stretch, TierLineage
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.tier_survey import WORKERS, TierReader
 from .aborted import AbortedRecords, aborted_in
+from .manifest_cache import CachingTier, TierLister
 from .range_division import divided
 from .record_columns import Payload, RecordColumns, plain_records
 from .scan_bounds import OffsetRange, narrow, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
 from .scan_size import CountedTier, log, size_of_tasks
+from .scan_view import view_for
 from .segment_stream import SegmentStream, check, naming_the_batch
-from .tier_lineages import TierLineages, TierView
+from .tier_lineages import TierView
 from .tier_topics import TierTopics
 
 T = TypeVar("T")
@@ -119,13 +121,23 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 
 async def _plan(options: ScanOptions) -> list[ScanTask]:
     async with opened_tier(options.location) as opened:
-        tier = CountedTier(opened)
-        options = await TierTopics(options).resolved(tier)
-        view = await TierLineages.of(tier, options).look()
-        ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
-        tasks = await plan_ranges(tier, view, options, ranges)
-    log.info("planned %s: %s; read %s", ", ".join(options.topics), size_of_tasks(tasks), tier)
+        counted = CountedTier(opened)
+        tier = CachingTier(counted, options.location)
+        try:
+            options = await TierTopics(options).resolved(tier)
+            tasks = await plan_on(tier, options)
+        except ScanError:
+            tier.forget()
+            raise
+    log.info("planned %s: %s; read %s", ", ".join(options.topics), size_of_tasks(tasks), counted)
     return tasks
+
+
+async def plan_on(tier: TierLister, options: ScanOptions) -> list[ScanTask]:
+    """The tasks of a scan of an open tier. Raises ScanError, RemoteStorageError."""
+    view = await view_for(tier, options)
+    ranges = narrow(await scan_ranges(tier, view, options), options.row_filter)
+    return await plan_ranges(tier, view, options, ranges)
 
 
 async def plan_ranges(

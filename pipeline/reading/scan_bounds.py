@@ -47,12 +47,7 @@ def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartit
                     f"Topic {topic!r} has no partition {partition} in the tier at "
                     f"{options.location}, only 0 to {count - 1}"
                 )
-    return sorted(
-        lineage
-        for lineage in view.lineages
-        if (not options.partitions or lineage.partition in options.partitions)
-        and (not options.assigned or lineage in options.assigned)
-    )
+    return sorted(filter(options.chooses, view.lineages))
 
 
 async def scan_ranges(

@@ -146,6 +146,12 @@ class ScanOptions:
     row_filter: RowFilter = field(default_factory=RowFilter)
     """The bounds from the query's own conditions."""
 
+    def chooses(self, partition: TopicPartition) -> bool:
+        """Whether a partition of one of the topics is to be read."""
+        if self.assigned:
+            return partition in self.assigned
+        return not self.partitions or partition.partition in self.partitions
+
     @property
     def location(self) -> RemoteUrl:
         """The tier's location. Raises ScanError if the path is invalid."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ...tiering.store.tier_store import TierObject
-from ...tiering.tools.tier_survey import TierReader
+from .manifest_cache import TierLister
 
 LOGGER = "tierlog.scan"
 """The name of the logger of what scans read: one INFO line a plan, and one a task."""
@@ -65,7 +65,7 @@ def size_of_tasks(tasks: Sequence[PlannedTask]) -> ScanSize:
 class CountedTier:
     """A tier, and how much has been read of it."""
 
-    def __init__(self, tier: TierReader) -> None:
+    def __init__(self, tier: TierLister) -> None:
         self._tier = tier
         self.requests = 0
         """Successful reads and listings; a store may need several requests for a listing."""
@@ -83,6 +83,12 @@ class CountedTier:
         objects = await self._tier.list(prefix)
         self.requests += 1
         return objects
+
+    async def list_beginnings(self, prefix: str, delimiter: str) -> Sequence[str]:
+        """As the tier itself."""
+        names = await self._tier.list_beginnings(prefix, delimiter)
+        self.requests += 1
+        return names
 
     def __str__(self) -> str:
         return f"{self.nbytes:,} bytes in {self.requests:,} requests"

@@ -11,14 +11,20 @@ that a table lacks rows.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.remote_storage import IndexType
 from ...tiering.store.manifest import Manifest
-from ...tiering.store.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
+from ...tiering.store.object_keys import (
+    MANIFEST_SUFFIX,
+    object_key,
+    object_stem,
+    parse_object_key,
+)
+from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import TierLineage, choose_lineage, tail_of
 from ...tiering.tools.rebuild_plan import description_of, newest_topics
 from ...tiering.tools.stored_segments import Listing, StoredSegment, sort_out
@@ -33,7 +39,12 @@ from ...tiering.tools.tier_survey import (
 from .scan_options import ScanError, ScanOptions, TopicIds
 from .topic_ids import recreated_topic
 
+if TYPE_CHECKING:
+    from ...tiering.store.tier_store import TierObject
+
 _NAMED_AT_MOST = 10
+
+_LISTINGS_AT_ONCE = 4
 
 _LOOKS = 3
 """The most attempts: a broker may delete a segment between our listing and our reading."""
@@ -96,32 +107,46 @@ class TierLineages:
 
     async def look(self) -> TierView:
         """The current view. Raises ScanError, RemoteStorageError."""
+        view = await self._look_repeatedly([f"{topic}-" for topic in self._topics])
+        for topic in self._topics:
+            if topic not in view.partition_counts:
+                raise await self._no_such_topic(topic)
+        self.check_ids(view.topic_ids)
+        return view
+
+    async def look_at(self, prefixes: Sequence[str]) -> TierView:
+        """The view of what is below these prefixes; it may lack topics, unlike that of `look`.
+
+        For topics of whose names there is one id in the tier. Raises ScanError, RemoteStorageError.
+        """
+        return await self._look_repeatedly(prefixes)
+
+    def check_ids(self, topic_ids: TopicIds) -> None:
+        """Raise ScanError if a topic has another id than it should."""
+        other = recreated_topic(self._topic_ids, topic_ids)
+        if other is not None:
+            raise ScanError(f"{self._where}: {other}")
+
+    async def _look_repeatedly(self, prefixes: Sequence[str]) -> TierView:
         for _ in range(_LOOKS - 1):
             try:
-                return await self._look()
+                return await self._look(prefixes)
             except DamagedPartError:
                 # Deleted since the listing, or damaged: only damage fails the last attempt too.
                 continue
         try:
-            return await self._look()
+            return await self._look(prefixes)
         except DamagedPartError as error:
             raise ScanError(str(error)) from None
 
-    async def _look(self) -> TierView:
-        listing = await self._listing()
+    async def _look(self, prefixes: Sequence[str]) -> TierView:
+        listing = await self._listing(prefixes)
         survey = await survey_again(self._tier, listing, self._manifests, self._is_of_a_topic)
         for finding in survey.findings:
             if not self._may_pass_over(finding, survey):
                 raise ScanError(f"{self._where}: {finding}")
         self._manifests = survey.manifests
-        view = await self._decide(survey)
-        for topic in self._topics:
-            if topic not in view.partition_counts:
-                raise await self._no_such_topic(topic)
-        other = recreated_topic(self._topic_ids, view.topic_ids)
-        if other is not None:
-            raise ScanError(f"{self._where}: {other}")
-        return view
+        return await self._decide(survey)
 
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
         """Whether the scan may ignore a finding, because it is about a partition outside the scan.
@@ -146,13 +171,14 @@ class TierLineages:
             return partition.topic_partition in self._assigned
         return not self._partitions or partition.partition in self._partitions
 
-    async def _listing(self) -> Listing:
-        """The objects of our topics, and of those whose names begin with theirs and a hyphen."""
-        objects = [
-            tier_object
-            for topic in self._topics
-            for tier_object in await self._tier.list(f"{topic}-")
-        ]
+    async def _listing(self, prefixes: Sequence[str]) -> Listing:
+        """The objects below the prefixes, some of which may be of topics with longer names."""
+        objects: list[TierObject] = []
+
+        async def read(prefix: str) -> None:
+            objects.extend(await self._tier.list(prefix))
+
+        await in_parallel(prefixes, read, _LISTINGS_AT_ONCE)
         return sort_out(objects)
 
     async def _no_such_topic(self, topic: str) -> ScanError:

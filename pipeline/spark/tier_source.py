@@ -9,6 +9,7 @@ from ...clients.topic_partition import TopicPartition
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.store.remote_url import OptionValue, RemoteUrl
 from ...tiering.tools.opened_tier import opened_tier
+from ..reading.manifest_cache import CachingTier
 from ..reading.scan_bounds import OffsetRange, scan_ranges
 from ..reading.scan_options import (
     STORAGE_PREFIX,
@@ -48,7 +49,8 @@ class TierSource:
     async def _ranges(self) -> dict[TopicPartition, OffsetRange]:
         options = scan_options(self._options)
         try:
-            async with opened_tier(options.location) as tier:
+            async with opened_tier(options.location) as opened:
+                tier = CachingTier(opened, options.location)
                 view = await TierLineages.of(tier, options).look()
                 self.topic_ids = view.topic_ids
                 return await scan_ranges(tier, view, options)

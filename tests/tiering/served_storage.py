@@ -29,6 +29,7 @@ from tierlog.tiering.store.file_system import TierFileSystem
 from tierlog.tiering.store.fsspec_storage import FsspecStorage
 from tierlog.tiering.store.object_keys import partition_prefix
 from tierlog.tiering.store.remote_url import RemoteUrl
+from tierlog.tiering.tools.in_parallel import in_parallel
 
 DEADLINE_S = 20.0
 LOG = bytes(range(256)) * 4
@@ -121,6 +122,23 @@ class ServedStorageConformance(StorageConformance):
             return [(each.key, each.size) for each in found]
 
         assert asyncio.run(story()) == [(key, size) for size, key in enumerate(keys)]
+
+    async def test_c22_beginnings_of_keys_are_listed_once_each(self, tier: TierFileSystem) -> None:
+        """Of 2,500 keys, so that a store of pages gives more than one of them."""
+        keys = [f"t-0-id/{number:04d}-0-{part}.x" for number in range(500) for part in "abcde"]
+        keys += ["t-1-id/0000-0-a.x", "t-1-id/0000-0-a.y", "t-1-id/none", "tt-0-id/0000-0-a.x"]
+
+        async def write(key: str) -> None:
+            await tier.write_bytes(key, b"")
+
+        await in_parallel(keys, write, 16)
+        assert await tier.list_beginnings("t-", "/") == ["t-0-id/", "t-1-id/"]
+        assert await tier.list_beginnings("t-1-id/", ".") == ["t-1-id/0000-0-a."]
+        stems = [f"{key[:-1]}" for key in keys if key.startswith("t-0-id/")]
+        assert await tier.list_beginnings("t-0-id/", ".") == sorted(stems)
+        assert await tier.list_beginnings("t-2-id/", ".") == []
+        await tier.remove_all(keys)
+        await tier.close()
 
     def test_c14_a_partition_is_removed_with_all_its_leftovers(
         self, server: StoreServer, storage: FsspecStorage

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ..blocking_pool import BlockingPool
 from .native_store import PARTS_AT_ONCE, UnfinishedUpload
-from .tier_store import TierObject
+from .tier_store import TierObject, beginning_of
 
 
 class AbfsClient:
@@ -70,6 +70,14 @@ class AbfsClient:
                 objects.append(TierObject(f"{container}/{each.name}", each.size, modified_ms))
             break
         return objects, pages.continuation_token or None
+
+    async def beginnings(
+        self, prefix: str, delimiter: str, after: str | None
+    ) -> tuple[list[str], str | None]:
+        # Accounts with hierarchical namespaces know no delimiter but a slash.
+        objects, following = await self.page(prefix, after)
+        beginnings = {beginning_of(each.key, prefix, delimiter) for each in objects}
+        return [beginning for beginning in beginnings if beginning is not None], following
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service drops staged blocks after a week.

@@ -19,7 +19,7 @@ from ..blocking_pool import BlockingPool
 from ..remote_storage import Failure
 from .remote_failures import failure_of
 from .request_deadline import RequestDeadline
-from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, beginning_of
 
 T = TypeVar("T")
 
@@ -211,6 +211,9 @@ class BlockingStore:
     async def find(self, prefix: str) -> list[TierObject]:
         return await self._with(lambda fs, root: _walk(fs, root, prefix))
 
+    async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
+        return await self._with(lambda fs, root: _beginnings(fs, root, prefix, delimiter))
+
     async def remove_folder(self, prefix: str) -> None:
         folder = prefix.rstrip("/")
         await self._with(lambda fs, root: _remove_folder(fs, self._protocol, f"{root}/{folder}"))
@@ -274,6 +277,22 @@ def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:
                 size = cast("int", entry["size"])
                 objects.append(TierObject(key, size, modified_ms_of(entry)))
     return objects
+
+
+def _beginnings(file_system: FileSystem, root: str, prefix: str, delimiter: str) -> set[str]:
+    folder = prefix.rpartition("/")[0]
+    try:
+        entries = file_system.ls(f"{root}/{folder}" if folder else root, detail=True)
+    except FileNotFoundError:
+        return set()
+    beginnings: set[str] = set()
+    for entry in entries:
+        name = str(entry["name"]).rstrip("/")
+        key = name[len(root) :].lstrip("/") + ("/" if entry["type"] == "directory" else "")
+        beginning = beginning_of(key, prefix, delimiter)
+        if beginning is not None:
+            beginnings.add(beginning)
+    return beginnings
 
 
 def modified_ms_of(entry: dict[str, object]) -> int | None:

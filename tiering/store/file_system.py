@@ -36,7 +36,14 @@ from .remote_failures import failure_of
 from .remote_url import RemoteUrl
 from .request_deadline import RequestDeadline
 from .tier_packages import NATIVE_MODULES, PACKAGES, missing_package_message, package_of
-from .tier_store import IsLeft, SliceAt, Source, TierObject as TierObject, TierStore
+from .tier_store import (
+    IsLeft,
+    SliceAt,
+    Source,
+    TierObject as TierObject,
+    TierStore,
+    beginning_of,
+)
 
 T = TypeVar("T")
 
@@ -142,6 +149,23 @@ class TierFileSystem:
         if prefix:
             self._check(prefix.removesuffix("/"))
         return sorted(await self._do(lambda: self._store.find(prefix)))
+
+    async def list_beginnings(self, prefix: str, delimiter: str) -> Sequence[str]:
+        """The different beginnings of keys, from `prefix` through the next `delimiter`, sorted.
+
+        An object store counts a beginning as one key of a listing, however many objects have it:
+        `("orders-", "/")` are the folders of a topic's partitions, a thousand in a request.
+        """
+        self._check(prefix.removesuffix("/"))
+        try:
+            return sorted(await self._do(lambda: self._store.find_beginnings(prefix, delimiter)))
+        except RemoteStorageError as error:
+            if error.failure is not Failure.BROKEN:
+                raise
+        # Some stores refuse every delimiter but a slash.
+        keys = [tier_object.key for tier_object in await self.list(prefix)]
+        beginnings = {beginning_of(key, prefix, delimiter) for key in keys}
+        return sorted(beginning for beginning in beginnings if beginning is not None)
 
     async def remove_folder(self, folder: str) -> None:
         """Remove every object in a folder, and the folder itself where the store has folders."""

@@ -74,6 +74,21 @@ class GsClient:
         ]
         return objects, answer.get("nextPageToken")
 
+    async def beginnings(
+        self, prefix: str, delimiter: str, after: str | None
+    ) -> tuple[list[str], str | None]:
+        await self._authorize()
+        bucket, _, key = prefix.partition("/")
+        answer = await self._gs._call(
+            *("GET", "b/{}/o", bucket),
+            prefix=key,
+            delimiter=delimiter,
+            pageToken=after,
+            json_out=True,
+        )
+        paths = [f"{bucket}/{each}" for each in cast("list[str]", answer.get("prefixes") or [])]
+        return paths, answer.get("nextPageToken")
+
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service drops unfinished uploads after a week.
         return []

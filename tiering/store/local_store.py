@@ -17,7 +17,7 @@ from ...storage.durable_directory import make_durably
 from ...storage.files import FileHandle, Files
 from ..blocking_pool import BlockingPool
 from .request_deadline import RequestDeadline
-from .tier_store import IsLeft, Source, TierObject
+from .tier_store import IsLeft, Source, TierObject, beginning_of
 
 T = TypeVar("T")
 
@@ -132,6 +132,25 @@ class LocalStore:
         folder = prefix.rpartition("/")[0]
         objects = await self._run(lambda: self._walk(folder))
         return [tier_object for tier_object in objects if tier_object.key.startswith(prefix)]
+
+    async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
+        return await self._run(lambda: self._beginnings(prefix, delimiter))
+
+    def _beginnings(self, prefix: str, delimiter: str) -> set[str]:
+        folder, slash, _ = prefix.rpartition("/")
+        try:
+            names = self._files.listdir(self._path(folder).rstrip("/"))
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+        beginnings: set[str] = set()
+        for name in names:
+            key = f"{folder}{slash}{name}"
+            if key.startswith(prefix) and self._files.is_directory(self._path(key)):
+                key += "/"
+            beginning = beginning_of(key, prefix, delimiter)
+            if beginning is not None:
+                beginnings.add(beginning)
+        return beginnings
 
     def _walk(self, folder: str) -> list[TierObject]:
         objects: list[TierObject] = []

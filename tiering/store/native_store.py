@@ -71,6 +71,12 @@ class ObjectStoreClient(Protocol):
         """A page of the listing, with whole paths as keys, and the token of the next page."""
         ...
 
+    async def beginnings(
+        self, prefix: str, delimiter: str, after: str | None
+    ) -> tuple[list[str], str | None]:
+        """A page of the paths with this prefix, each up to the next delimiter; the next token."""
+        ...
+
     async def uploads(self, prefix: str) -> list["UnfinishedUpload"]:
         """Unfinished multipart uploads under a prefix; empty if the store drops them by itself."""
         ...
@@ -222,6 +228,18 @@ class NativeStore:
                 ]
                 if after is None:
                     return objects
+
+    async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
+        async with self._client() as (client, root):
+            beginnings: set[str] = set()
+            after: str | None = None
+            while True:
+                page, after = await self._within(
+                    client.beginnings(f"{root}/{prefix}", delimiter, after)
+                )
+                beginnings.update(path[len(root) + 1 :] for path in page)
+                if after is None:
+                    return beginnings
 
     async def remove_folder(self, prefix: str) -> None:
         """Do nothing: object stores have no folders."""

@@ -75,6 +75,16 @@ def object_stem(metadata: RemoteLogSegmentMetadata) -> str:
     )
 
 
+def parse_partition_folder(folder: str) -> TopicIdPartition | None:
+    """The partition whose `partition_prefix` this is, or None if it is none's."""
+    topic, _, partition = folder[: -_ID_LENGTH - 1].rpartition("-")
+    try:
+        candidate = TopicIdPartition(uuid_from_string(folder[-_ID_LENGTH:]), topic, int(partition))
+        return candidate if partition_prefix(candidate) == folder else None
+    except (ValueError, RemoteStorageError):
+        return None
+
+
 def parse_object_key(key: str) -> ObjectKey | None:
     """The fields of a key, or None if it is not one of ours."""
     folder, slash, name = key.rpartition("/")

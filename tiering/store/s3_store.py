@@ -90,6 +90,17 @@ class S3Client:
         ]
         return objects, answer.get("NextContinuationToken")
 
+    async def beginnings(
+        self, prefix: str, delimiter: str, after: str | None
+    ) -> tuple[list[str], str | None]:
+        bucket, _, key = prefix.partition("/")
+        more = {"ContinuationToken": after} if after else {}
+        answer = await self._call(
+            "list_objects_v2", Bucket=bucket, Prefix=key, Delimiter=delimiter, **more
+        )
+        paths = [f"{bucket}/{entry['Prefix']}" for entry in _entries(answer, "CommonPrefixes")]
+        return paths, answer.get("NextContinuationToken")
+
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         bucket, _, key = prefix.partition("/")
         # At most a thousand; usually there are few, and the rest can wait for another day.

@@ -98,6 +98,10 @@ class TierStore(Protocol):
         """Every object whose key starts with `prefix`, in any order."""
         ...
 
+    async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
+        """See `TierFileSystem.list_beginnings`; keys without the delimiter are left out."""
+        ...
+
     async def remove_folder(self, prefix: str) -> None:
         """Remove an empty folder, in stores that have folders."""
         ...
@@ -116,6 +120,14 @@ class TierStore(Protocol):
     async def close(self) -> None:
         """Close the connections; the store may be used again. Idempotent."""
         ...
+
+
+def beginning_of(key: str, prefix: str, delimiter: str) -> str | None:
+    """A key up to the first delimiter after a prefix, with both; None if it has not both."""
+    if not key.startswith(prefix):
+        return None
+    end = key.find(delimiter, len(prefix))
+    return None if end < 0 else key[: end + len(delimiter)]
 
 
 async def at_most(number: int, calls: Sequence[Callable[[], Awaitable[object]]]) -> None:

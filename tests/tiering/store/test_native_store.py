@@ -74,6 +74,11 @@ class Broken:
     async def remove(self, paths: Sequence[str]) -> list[Callable[[], Awaitable[object]]]:
         return [lambda: self._request(0)]
 
+    async def beginnings(
+        self, prefix: str, delimiter: str, after: str | None
+    ) -> tuple[list[str], str | None]:
+        return [], None
+
     async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
         await self._request(0)
         return [], None

@@ -14,7 +14,7 @@ from tierlog.tiering.store.fsspec_storage import FsspecStorage
 from tierlog.tiering.store.object_keys import object_key
 from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.store.tier_probe import ABANDONED_AFTER_MS, abandoned_before, probe
-from tierlog.tiering.store.tier_store import IsLeft, Source, TierObject
+from tierlog.tiering.store.tier_store import IsLeft, Source, TierObject, beginning_of
 
 NOW_MS = 1_800_000_000_000
 
@@ -44,6 +44,10 @@ class DictStore:
             for key, content in self.objects.items()
             if key.startswith(prefix)
         ]
+
+    async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
+        found = {beginning_of(key, prefix, delimiter) for key in self.objects}
+        return {beginning for beginning in found if beginning is not None}
 
     async def remove_folder(self, prefix: str) -> None: ...
 
