@@ -29,7 +29,18 @@ from ..extra import missing_extra
 if (_message := refusal()) is not None:
     raise ImportError(_message)
 
-from .jars import DELTA, ICEBERG, KAFKA, jar_paths, java_command, unknown_kind
+from .jars import jar_paths, java_command
+from .known_jars import (
+    ABFS,
+    DELTA,
+    GCS,
+    ICEBERG,
+    ICEBERG_AWS,
+    KAFKA,
+    S3,
+    check_together,
+    unknown_kind,
+)
 
 try:
     from py4j.protocol import Py4JJavaError
@@ -50,8 +61,29 @@ _MARKERS = {
     KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
     ICEBERG: "org.apache.iceberg.spark.SparkCatalog",
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
+    S3: "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    # A class of that bundle which the modules of `s3` lack.
+    ICEBERG_AWS: "software.amazon.awssdk.s3accessgrants.plugin.S3AccessGrantsPlugin",
+    GCS: "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    ABFS: "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
 }
 """A class of each kind of jar."""
+
+_FILE_SYSTEMS = {
+    # Hadoop itself knows S3A by s3a:// only; the tier's URLs begin with s3://.
+    S3: {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    },
+    GCS: {
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": (
+            "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS"
+        ),
+    },
+}
+_LISTS = ("spark.jars", "spark.sql.extensions")
+"""Settings to which the caller's own are added: to lose ours would lose the table format."""
 
 # Timestamps in UTC on every machine; the jobs show progress themselves (watching.py).
 _USUAL = {
@@ -83,14 +115,17 @@ def spark_session(
     Args:
         app_name: the name that a cluster shows.
         master: where Spark runs; by default `local[*]`, or the master of spark-submit.
-        jars: the kinds of jars to add: "kafka", "iceberg", "delta".
+        jars: the kinds of jars to add: "kafka", "iceberg", "delta", and for tables on object stores
+            "s3", "gcs", "abfs", or "iceberg-aws" for Iceberg's own access to S3.
         warehouse: the path or URL of the tables of the Iceberg catalog `lake`.
-        settings: Spark's own settings, which override everything here.
+        settings: Spark's own settings, which override everything here, except that `spark.jars` and
+            `spark.sql.extensions` add to the lists of this session.
 
     Raises:
-        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available, or if spark-submit
-            was started without the jars of Iceberg or Delta.
+        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available, if two kinds of jars
+            do not go together, or if spark-submit was started without the jars, other than Kafka's.
     """
+    check_together(jars)
     java_command()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -105,8 +140,18 @@ def spark_session(
     stated |= _table_settings(jars, warehouse)
     if not is_submitted and (files := jar_paths(jars)):
         stated["spark.jars"] = ",".join(files)
-    stated |= settings or {}
+    stated = overridden(stated, settings or {})
     return SparkSession.builder.config(map=dict(stated)).getOrCreate()
+
+
+def overridden(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """Our settings with the caller's, which count more; lists of jars and extensions are joined."""
+    joined = {
+        name: ",".join(dict.fromkeys([*ours[name].split(","), *theirs[name].split(",")]))
+        for name in _LISTS
+        if ours.get(name) and theirs.get(name)
+    }
+    return {**ours, **theirs, **joined}
 
 
 def _check_submitted(kinds: Sequence[str]) -> None:
@@ -145,6 +190,8 @@ def _check_submitted(kinds: Sequence[str]) -> None:
 
 def _table_settings(jars: Sequence[str], warehouse: str | None) -> dict[str, str]:
     stated: dict[str, str] = {}
+    for kind in jars:
+        stated |= _FILE_SYSTEMS.get(kind, {})
     extensions = [_EXTENSIONS[kind] for kind in jars if kind in _EXTENSIONS]
     if extensions:
         stated["spark.sql.extensions"] = ",".join(extensions)

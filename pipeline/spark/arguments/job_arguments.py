@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Protocol
 
-from ..jars import DELTA, ICEBERG
+from ..known_jars import DELTA, ICEBERG, kind_of_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,13 +54,20 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
-    """The Spark session of a job, with the jars for its table format if `--format` is given."""
+    """The Spark session of a job, with the jars for its table's format and file system, if any."""
     from ..session import spark_session
 
     return spark_session(
         f"tierlog-{job}",
         master=options.master,
-        jars=_JARS.get(options.format, ()),
+        jars=jars_for(options.format, options.table, options.warehouse),
         warehouse=options.warehouse,
         settings=options.conf,
     )
+
+
+def jars_for(table_format: str | None, *urls: str | None) -> tuple[str, ...]:
+    """The kinds of jars for a table format, and for the file systems of the URLs that are given."""
+    kinds = [kind_of_url(url) for url in urls if url is not None]
+    formats = _JARS.get(table_format, ()) if table_format else ()
+    return (*formats, *dict.fromkeys(kind for kind in kinds if kind is not None))
