@@ -172,8 +172,8 @@ _GCS = (
     Jar(
         "com.google.cloud.bigdataoss",
         "gcs-connector",
-        "hadoop3-2.2.28",
-        "bfadc7144b16e7b9ff2078abf745e69e010f4c16280474958f4cdaec83d826bf",
+        "3.0.13",
+        "40d1ea5415247e04c23d564ef1d2dda06a8950c17c5c3bc0c125c056375d3e56",
         "shaded",
     ),
 )

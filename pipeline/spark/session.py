@@ -41,6 +41,7 @@ from .known_jars import (
     check_together,
     unknown_kind,
 )
+from .store_settings import REDACTED
 
 try:
     from py4j.protocol import Py4JJavaError
@@ -90,6 +91,7 @@ _USUAL = {
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": REDACTED,
 }
 # One machine: nothing but loopback listens, so no web UI, which would listen everywhere; and few
 # shuffle partitions (Delta's default is 50 even for a tiny log). A cluster has Spark's defaults.
@@ -152,6 +154,22 @@ def overridden(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, 
         if ours.get(name) and theirs.get(name)
     }
     return {**ours, **theirs, **joined}
+
+
+def set_hadoop(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set names of Hadoop's in a session that has not used the file system yet.
+
+    Secrets come this way and not as Spark's settings, which PySpark puts on the command line of its
+    JVM, where every user of the machine sees them.
+    """
+    configuration = cast("Any", spark.sparkContext)._jsc.hadoopConfiguration()
+    for name, value in settings.items():
+        configuration.set(name, value)
+
+
+def stated_settings(spark: SparkSession) -> set[str]:
+    """The names of the settings that Spark was given, on a command line or in its own file."""
+    return {name for name, _ in spark.sparkContext.getConf().getAll()}
 
 
 def _check_submitted(kinds: Sequence[str]) -> None:

@@ -3,7 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Protocol
 
+from ....tiering.store.remote_url import RemoteUrl
 from ..known_jars import DELTA, ICEBERG, kind_of_url
+from ..store_settings import store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,17 +55,27 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
-def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
-    """The Spark session of a job, with the jars for its table's format and file system, if any."""
-    from ..session import spark_session
+def session_for(
+    job: str, options: argparse.Namespace, tier: RemoteUrl | None = None
+) -> "SparkSession":
+    """The Spark session of a job, with the jars for its table's format and file system, if any.
 
-    return spark_session(
+    A table in the object store of the tier is reached with the tier's credentials.
+    """
+    from ..session import set_hadoop, spark_session, stated_settings
+
+    spark = spark_session(
         f"tierlog-{job}",
         master=options.master,
         jars=jars_for(options.format, options.table, options.warehouse),
         warehouse=options.warehouse,
         settings=options.conf,
     )
+    stated = stated_settings(spark)
+    for url in (options.table, options.warehouse):
+        if tier is not None and url is not None:
+            set_hadoop(spark, store_settings(tier, url, stated))
+    return spark
 
 
 def jars_for(table_format: str | None, *urls: str | None) -> tuple[str, ...]:
