@@ -208,6 +208,9 @@ KAFKA, ICEBERG, DELTA = "kafka", "iceberg", "delta"
 S3, ICEBERG_AWS, GCS, ABFS = "s3", "iceberg-aws", "gcs", "abfs"
 KINDS = (KAFKA, ICEBERG, DELTA, S3, ICEBERG_AWS, GCS, ABFS)
 
+CATALOGS = ("hadoop", "rest", "jdbc")
+"""Iceberg's names of the types of catalogs that the jars of `iceberg` have."""
+
 _KINDS_BY_SCHEME = {"s3a": S3, "s3": S3, "gs": GCS, "abfs": ABFS, "abfss": ABFS}
 
 

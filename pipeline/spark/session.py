@@ -23,15 +23,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.runtime.supported_system import refusal
+from ...clients.runtime.supported_system import refusal as system_refusal
 from ..extra import missing_extra
 
-if (_message := refusal()) is not None:
+if (_message := system_refusal()) is not None:
     raise ImportError(_message)
 
 from .jars import jar_paths, java_command
 from .known_jars import (
     ABFS,
+    CATALOGS,
     DELTA,
     GCS,
     ICEBERG,
@@ -39,6 +40,7 @@ from .known_jars import (
     KAFKA,
     S3,
     check_together,
+    refusal,
     unknown_kind,
 )
 from .store_settings import REDACTED
@@ -52,6 +54,8 @@ except ModuleNotFoundError as error:
 
 CATALOG = "lake"
 """The name of the Iceberg catalog in a warehouse."""
+
+_URIS = {"rest": "http://catalog:8181", "jdbc": "jdbc:postgresql://database/iceberg"}
 
 _EXTENSIONS = {
     ICEBERG: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -110,6 +114,8 @@ def spark_session(
     master: str | None = None,
     jars: Sequence[str] = (KAFKA,),
     warehouse: str | None = None,
+    catalog: str = "hadoop",
+    catalog_uri: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The Spark session of this process, created if there is none yet.
@@ -119,7 +125,10 @@ def spark_session(
         master: where Spark runs; by default `local[*]`, or the master of spark-submit.
         jars: the kinds of jars to add: "kafka", "iceberg", "delta", and for tables on object stores
             "s3", "gcs", "abfs", or "iceberg-aws" for Iceberg's own access to S3.
-        warehouse: the path or URL of the tables of the Iceberg catalog `lake`.
+        warehouse: the path or URL of the tables of the Iceberg catalog `lake`; or what its REST
+            server calls a warehouse.
+        catalog: the type of that catalog, by Iceberg's name: "hadoop", "rest", "jdbc".
+        catalog_uri: where a REST server or a database has the catalog.
         settings: Spark's own settings, which override everything here, except that `spark.jars` and
             `spark.sql.extensions` add to the lists of this session.
 
@@ -139,7 +148,9 @@ def spark_session(
     usual = _USUAL | (_LOCAL if where.startswith("local") else {})
     stated = {name: value for name, value in usual.items() if name not in submitted}
     stated |= {"spark.app.name": app_name, "spark.master": where}
-    stated |= _table_settings(jars, warehouse)
+    stated |= _table_settings(jars)
+    if ICEBERG in jars:
+        stated |= catalog_settings(catalog, catalog_uri, warehouse)
     if not is_submitted and (files := jar_paths(jars)):
         stated["spark.jars"] = ",".join(files)
     stated = overridden(stated, settings or {})
@@ -206,7 +217,7 @@ def _check_submitted(kinds: Sequence[str]) -> None:
     warnings.warn(f"Kafka topics cannot be read: {message}", stacklevel=3)
 
 
-def _table_settings(jars: Sequence[str], warehouse: str | None) -> dict[str, str]:
+def _table_settings(jars: Sequence[str]) -> dict[str, str]:
     stated: dict[str, str] = {}
     for kind in jars:
         stated |= _FILE_SYSTEMS.get(kind, {})
@@ -216,9 +227,28 @@ def _table_settings(jars: Sequence[str], warehouse: str | None) -> dict[str, str
     if DELTA in jars:
         catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         stated["spark.sql.catalog.spark_catalog"] = catalog
-    if ICEBERG in jars and warehouse is not None:
-        prefix = f"spark.sql.catalog.{CATALOG}"
-        stated[prefix] = "org.apache.iceberg.spark.SparkCatalog"
-        stated[f"{prefix}.type"] = "hadoop"
-        stated[f"{prefix}.warehouse"] = warehouse
+    return stated
+
+
+def catalog_settings(kind: str, uri: str | None, warehouse: str | None) -> dict[str, str]:
+    """The settings of the Iceberg catalog `lake`; none if the caller has it configured otherwise.
+
+    Raises KafkaError(INVALID_CONFIG) if the type is unknown, or what it needs is missing.
+    """
+    if kind not in CATALOGS:
+        raise refusal(f"no Iceberg catalog of type {kind!r} is known, only {', '.join(CATALOGS)}")
+    if kind == "hadoop":
+        if uri is not None:
+            raise refusal("an Iceberg catalog of type hadoop has a warehouse and no URI")
+        if warehouse is None:
+            return {}
+    elif uri is None:
+        raise refusal(f"an Iceberg catalog of type {kind} needs a URI, such as {_URIS[kind]}")
+    elif kind == "jdbc" and warehouse is None:
+        raise refusal("an Iceberg catalog of type jdbc needs a warehouse, where its tables lie")
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    stated = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.type": kind}
+    for name, value in (("uri", uri), ("warehouse", warehouse)):
+        if value is not None:
+            stated[f"{prefix}.{name}"] = value
     return stated

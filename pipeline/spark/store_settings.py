@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from ...tiering.store.remote_url import OptionValue, RemoteUrl
 from .known_jars import ABFS, GCS, S3, kind_of_url
 
-REDACTED = "(?i)secret|password|token|access[.]?key|account[.]?key|private[.]?key|credential"
+REDACTED = "(?i)secret|password|token|access[.-]?key|account[.]?key|private[.]?key|credential"
 """What `spark.redaction.regex` has to match: Spark's own words, and those of Azure and Google."""
 
 _HADOOP = "spark.hadoop."

@@ -119,7 +119,7 @@ class ParquetTable:
         self._files.remove(unpublished)
         self._files.create(unpublished, json.dumps(manifest, indent=1))
         is_published = self._files.publish(unpublished, _commit_path(after.sequence))
-        if not is_published and self._manifest(after.sequence)["staged"] != staged:
+        if not is_published and str(self._manifest(after.sequence)["staged"]) != staged:
             self._files.remove(staged)
             raise commit_conflict(self.name, after.sequence)
         self._move_files(self._manifest(after.sequence))

@@ -230,6 +230,22 @@ def test_a_folder_of_somebody_elses_files_is_left_alone(
         run_export(spark, topic, goal_of(spark, "parquet", tmp_path, "foreign"))
 
 
+def test_a_job_whose_request_was_repeated_and_found_its_own_commit_is_not_refused(
+    spark: SparkSession, topic: TieredTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = HadoopFiles.publish
+
+    def publish(files: HadoopFiles, old: str, new: str) -> bool:
+        """S3 says that the name exists: the first answer was lost."""
+        assert plain(files, old, new)
+        return False
+
+    monkeypatch.setattr(HadoopFiles, "publish", publish)
+    goal = goal_of(spark, "parquet", tmp_path, "repeated")
+    ends = run_export(spark, topic, goal)
+    assert_holds_each_once(rows_of(spark, "parquet", goal), ends)
+
+
 @pytest.mark.parametrize("where", PLACES, indirect=True)
 def test_of_two_that_publish_under_one_name_one_wins(
     spark: SparkSession, where: Path | str
