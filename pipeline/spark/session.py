@@ -248,6 +248,9 @@ def catalog_settings(kind: str, uri: str | None, warehouse: str | None) -> dict[
         raise refusal("an Iceberg catalog of type jdbc needs a warehouse, where its tables lie")
     prefix = f"spark.sql.catalog.{CATALOG}"
     stated = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.type": kind}
+    if kind == "jdbc":
+        # Spark looks for a view where there is no table, which the older schema refuses.
+        stated[f"{prefix}.jdbc.schema-version"] = "V1"
     for name, value in (("uri", uri), ("warehouse", warehouse)):
         if value is not None:
             stated[f"{prefix}.{name}"] = value

@@ -30,6 +30,8 @@ def test_a_catalog_has_the_names_that_iceberg_gives_its_properties() -> None:
         "spark.sql.catalog.lake.warehouse": "production",
     }
     assert catalog_settings("hadoop", None, None) == {}
+    database = catalog_settings("jdbc", "jdbc:sqlite:f", "/lake")
+    assert database["spark.sql.catalog.lake.jdbc.schema-version"] == "V1"
 
 
 @pytest.mark.parametrize(
