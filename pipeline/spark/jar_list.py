@@ -4,7 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ...tiering.tools.terminal import Output
-from .jars import KINDS, jar_paths
+from .jars import jar_paths
+from .known_jars import KINDS
 
 if TYPE_CHECKING:
     from .arguments.job_arguments import Jobs

@@ -23,13 +23,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.runtime.supported_system import refusal
+from ...clients.runtime.supported_system import refusal as system_refusal
 from ..extra import missing_extra
 
-if (_message := refusal()) is not None:
+if (_message := system_refusal()) is not None:
     raise ImportError(_message)
 
-from .jars import DELTA, ICEBERG, KAFKA, jar_paths, java_command, unknown_kind
+from .jars import jar_paths, java_command
+from .known_jars import (
+    ABFS,
+    CATALOGS,
+    DELTA,
+    GCS,
+    ICEBERG,
+    ICEBERG_AWS,
+    KAFKA,
+    S3,
+    check_together,
+    refusal,
+    unknown_kind,
+)
+from .store_settings import REDACTED
 
 try:
     from py4j.protocol import Py4JJavaError
@@ -41,6 +55,8 @@ except ModuleNotFoundError as error:
 CATALOG = "lake"
 """The name of the Iceberg catalog in a warehouse."""
 
+_URIS = {"rest": "http://catalog:8181", "jdbc": "jdbc:postgresql://database/iceberg"}
+
 _EXTENSIONS = {
     ICEBERG: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
@@ -50,14 +66,36 @@ _MARKERS = {
     KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
     ICEBERG: "org.apache.iceberg.spark.SparkCatalog",
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
+    S3: "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    # A class of that bundle which the modules of `s3` lack.
+    ICEBERG_AWS: "software.amazon.awssdk.s3accessgrants.plugin.S3AccessGrantsPlugin",
+    GCS: "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    ABFS: "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
 }
 """A class of each kind of jar."""
+
+_FILE_SYSTEMS = {
+    # Hadoop itself knows S3A by s3a:// only; the tier's URLs begin with s3://.
+    S3: {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    },
+    GCS: {
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": (
+            "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS"
+        ),
+    },
+}
+_LISTS = ("spark.jars", "spark.sql.extensions")
+"""Settings to which the caller's own are added: to lose ours would lose the table format."""
 
 # Timestamps in UTC on every machine; the jobs show progress themselves (watching.py).
 _USUAL = {
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": REDACTED,
 }
 # One machine: nothing but loopback listens, so no web UI, which would listen everywhere; and few
 # shuffle partitions (Delta's default is 50 even for a tiny log). A cluster has Spark's defaults.
@@ -76,6 +114,8 @@ def spark_session(
     master: str | None = None,
     jars: Sequence[str] = (KAFKA,),
     warehouse: str | None = None,
+    catalog: str = "hadoop",
+    catalog_uri: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The Spark session of this process, created if there is none yet.
@@ -83,14 +123,20 @@ def spark_session(
     Args:
         app_name: the name that a cluster shows.
         master: where Spark runs; by default `local[*]`, or the master of spark-submit.
-        jars: the kinds of jars to add: "kafka", "iceberg", "delta".
-        warehouse: the path or URL of the tables of the Iceberg catalog `lake`.
-        settings: Spark's own settings, which override everything here.
+        jars: the kinds of jars to add: "kafka", "iceberg", "delta", and for tables on object stores
+            "s3", "gcs", "abfs", or "iceberg-aws" for Iceberg's own access to S3.
+        warehouse: the path or URL of the tables of the Iceberg catalog `lake`; or what its REST
+            server calls a warehouse.
+        catalog: the type of that catalog, by Iceberg's name: "hadoop", "rest", "jdbc".
+        catalog_uri: where a REST server or a database has the catalog.
+        settings: Spark's own settings, which override everything here, except that `spark.jars` and
+            `spark.sql.extensions` add to the lists of this session.
 
     Raises:
-        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available, or if spark-submit
-            was started without the jars of Iceberg or Delta.
+        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available, if two kinds of jars
+            do not go together, or if spark-submit was started without the jars, other than Kafka's.
     """
+    check_together(jars)
     java_command()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -102,11 +148,39 @@ def spark_session(
     usual = _USUAL | (_LOCAL if where.startswith("local") else {})
     stated = {name: value for name, value in usual.items() if name not in submitted}
     stated |= {"spark.app.name": app_name, "spark.master": where}
-    stated |= _table_settings(jars, warehouse)
+    stated |= _table_settings(jars)
+    if ICEBERG in jars:
+        stated |= catalog_settings(catalog, catalog_uri, warehouse)
     if not is_submitted and (files := jar_paths(jars)):
         stated["spark.jars"] = ",".join(files)
-    stated |= settings or {}
+    stated = overridden(stated, settings or {})
     return SparkSession.builder.config(map=dict(stated)).getOrCreate()
+
+
+def overridden(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """Our settings with the caller's, which count more; lists of jars and extensions are joined."""
+    joined = {
+        name: ",".join(dict.fromkeys([*ours[name].split(","), *theirs[name].split(",")]))
+        for name in _LISTS
+        if ours.get(name) and theirs.get(name)
+    }
+    return {**ours, **theirs, **joined}
+
+
+def set_hadoop(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set names of Hadoop's in a session that has not used the file system yet.
+
+    Secrets come this way and not as Spark's settings, which PySpark puts on the command line of its
+    JVM, where every user of the machine sees them.
+    """
+    configuration = cast("Any", spark.sparkContext)._jsc.hadoopConfiguration()
+    for name, value in settings.items():
+        configuration.set(name, value)
+
+
+def stated_settings(spark: SparkSession) -> set[str]:
+    """The names of the settings that Spark was given, on a command line or in its own file."""
+    return {name for name, _ in spark.sparkContext.getConf().getAll()}
 
 
 def _check_submitted(kinds: Sequence[str]) -> None:
@@ -143,17 +217,41 @@ def _check_submitted(kinds: Sequence[str]) -> None:
     warnings.warn(f"Kafka topics cannot be read: {message}", stacklevel=3)
 
 
-def _table_settings(jars: Sequence[str], warehouse: str | None) -> dict[str, str]:
+def _table_settings(jars: Sequence[str]) -> dict[str, str]:
     stated: dict[str, str] = {}
+    for kind in jars:
+        stated |= _FILE_SYSTEMS.get(kind, {})
     extensions = [_EXTENSIONS[kind] for kind in jars if kind in _EXTENSIONS]
     if extensions:
         stated["spark.sql.extensions"] = ",".join(extensions)
     if DELTA in jars:
         catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         stated["spark.sql.catalog.spark_catalog"] = catalog
-    if ICEBERG in jars and warehouse is not None:
-        prefix = f"spark.sql.catalog.{CATALOG}"
-        stated[prefix] = "org.apache.iceberg.spark.SparkCatalog"
-        stated[f"{prefix}.type"] = "hadoop"
-        stated[f"{prefix}.warehouse"] = warehouse
+    return stated
+
+
+def catalog_settings(kind: str, uri: str | None, warehouse: str | None) -> dict[str, str]:
+    """The settings of the Iceberg catalog `lake`; none if the caller has it configured otherwise.
+
+    Raises KafkaError(INVALID_CONFIG) if the type is unknown, or what it needs is missing.
+    """
+    if kind not in CATALOGS:
+        raise refusal(f"no Iceberg catalog of type {kind!r} is known, only {', '.join(CATALOGS)}")
+    if kind == "hadoop":
+        if uri is not None:
+            raise refusal("an Iceberg catalog of type hadoop has a warehouse and no URI")
+        if warehouse is None:
+            return {}
+    elif uri is None:
+        raise refusal(f"an Iceberg catalog of type {kind} needs a URI, such as {_URIS[kind]}")
+    elif kind == "jdbc" and warehouse is None:
+        raise refusal("an Iceberg catalog of type jdbc needs a warehouse, where its tables lie")
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    stated = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.type": kind}
+    if kind == "jdbc":
+        # Spark looks for a view where there is no table, which the older schema refuses.
+        stated[f"{prefix}.jdbc.schema-version"] = "V1"
+    for name, value in (("uri", uri), ("warehouse", warehouse)):
+        if value is not None:
+            stated[f"{prefix}.{name}"] = value
     return stated

@@ -3,7 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Protocol
 
-from ..jars import DELTA, ICEBERG
+from ....tiering.store.remote_url import RemoteUrl
+from ..known_jars import CATALOGS, DELTA, ICEBERG, ICEBERG_AWS, kind_of_url
+from ..store_settings import store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +47,17 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         "--warehouse", metavar="URL", help="Iceberg: where the catalog `lake` keeps its tables"
     )
     parser.add_argument(
+        "--catalog",
+        choices=CATALOGS,
+        default="hadoop",
+        help="Iceberg: the type of the catalog `lake` (default: hadoop, files in the warehouse)",
+    )
+    parser.add_argument(
+        "--catalog-uri",
+        metavar="URI",
+        help="Iceberg: the REST server, http://…, or the database, jdbc:…, of the catalog `lake`",
+    )
+    parser.add_argument(
         "--isolation",
         choices=("read_committed", "read_uncommitted"),
         default="read_committed",
@@ -53,14 +66,41 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
-def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
-    """The Spark session of a job, with the jars for its table format if `--format` is given."""
-    from ..session import spark_session
+def session_for(
+    job: str, options: argparse.Namespace, tier: RemoteUrl | None = None
+) -> "SparkSession":
+    """The Spark session of a job, with the jars for its table's format and file system, if any.
 
-    return spark_session(
+    A table in the object store of the tier is reached with the tier's credentials.
+    """
+    from ..session import set_hadoop, spark_session, stated_settings
+
+    spark = spark_session(
         f"tierlog-{job}",
         master=options.master,
-        jars=_JARS.get(options.format, ()),
+        jars=jars_for(options.format, options.table, options.warehouse, catalog=options.catalog),
         warehouse=options.warehouse,
+        catalog=options.catalog,
+        catalog_uri=options.catalog_uri,
         settings=options.conf,
     )
+    stated = stated_settings(spark)
+    for url in (options.table, options.warehouse):
+        if tier is not None and url is not None:
+            set_hadoop(spark, store_settings(tier, url, stated))
+    return spark
+
+
+def jars_for(
+    table_format: str | None, table: str | None, warehouse: str | None, *, catalog: str = "hadoop"
+) -> tuple[str, ...]:
+    """The kinds of jars for a table format, and for the file systems of table and warehouse.
+
+    A REST catalog says where its tables are, and how they are reached: in S3 with Iceberg's own
+    access.
+    """
+    formats = _JARS.get(table_format, ()) if table_format else ()
+    if ICEBERG in formats and catalog == "rest":
+        return (*formats, ICEBERG_AWS)
+    kinds = [kind_of_url(url) for url in (table, warehouse) if url is not None]
+    return (*formats, *dict.fromkeys(kind for kind in kinds if kind is not None))

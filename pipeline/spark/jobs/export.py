@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         raise refusal(f"An Iceberg table is catalog.namespace.table: {options.table!r} is not.")
     source = TierSource(location, options.topic, options.isolation)
     ranges = source.ranges()  # Detects a wrong topic before Spark starts.
-    spark = session_for("export", options)
+    spark = session_for("export", options, location)
     goal = export_table(spark, options.format, options.table)
     settings = ExportSettings(
         options.records_per_commit,

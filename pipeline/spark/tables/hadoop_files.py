@@ -1,7 +1,12 @@
 """The files of a table, through the Hadoop file systems that Spark itself uses.
 
 Only this module calls into Spark's JVM, which has no types in Python. A path may be anything that
-Spark can write: `/data/lake`, `hdfs://...`.
+Spark can write: `/data/lake`, `hdfs://...`, `s3a://...`.
+
+S3 has no rename. Hadoop copies an object on the server and then deletes the old one; the new one
+appears whole or not at all, so after a kill there may be both, and never a torn one. That is enough
+to move files, but not to publish one: two writers could both find the name free. So a file is
+published in S3 with a conditional PUT (`If-None-Match: *`), which fails if the name exists.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -81,7 +86,8 @@ class HadoopFiles:
         stream = self._files.create(self._path(path), False)
         try:
             stream.write(bytearray(text.encode()))
-            stream.hsync()
+            if stream.hasCapability("hsync"):
+                stream.hsync()
         finally:
             stream.close()
 
@@ -89,13 +95,18 @@ class HadoopFiles:
         self._files.mkdirs(self._path(path))
 
     def rename(self, old: str, new: str) -> bool:
-        """Rename a file or folder; False if the new name exists."""
+        """Rename a file or folder; False if the new name exists.
+
+        Another job may do the same at this moment: then the old name may have gone, too.
+        """
         rename = self._java.org.apache.hadoop.fs.Options.Rename
         how = self._gateway.new_array(rename, 1)
         how[0] = rename.NONE
         try:
             self._context.rename(self._path(old), self._path(new), how)
         except Py4JJavaError as error:
+            if "FileNotFound" in str(cast("Any", error).java_exception) and self.exists(new):
+                return False
             return self._refused(error)
         return True
 
@@ -107,12 +118,18 @@ class HadoopFiles:
         return False
 
     def publish(self, old: str, new: str) -> bool:
-        """Rename a file atomically; False if the new name exists.
+        """Rename a small file of text atomically; False if the new name exists.
+
+        In S3 a repeated request finds what it wrote itself at the first try, so after a False the
+        caller has to look whether the content is its own.
 
         Hadoop checks the new name of a local file and then renames it, so another job may come in
         between. So a local file is published with a hard link, which fails if the name exists.
         """
-        if self._folder.toUri().getScheme() != "file":
+        scheme = str(self._folder.toUri().getScheme())
+        if scheme in ("s3", "s3a"):
+            return self._publish_by_condition(old, new)
+        if scheme != "file":
             return self.rename(old, new)
         link, file = (
             self._java.java.io.File(self._path(each).toUri().getPath()).toPath()
@@ -122,6 +139,23 @@ class HadoopFiles:
             self._java.java.nio.file.Files.createLink(link, file)
         except Py4JJavaError as error:
             return self._refused(error)
+        self.remove(old)
+        return True
+
+    def _publish_by_condition(self, old: str, new: str) -> bool:
+        text = self.read(old)
+        builder = self._files.createFile(self._path(new))
+        # An option that must be: a Hadoop without it refuses, and does not overwrite.
+        builder.must("fs.option.create.conditional.overwrite", True)
+        stream = builder.build()
+        try:
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except Py4JJavaError:
+            # Refused (412), in conflict with a request at the same moment (409), or lost.
+            if not self.exists(new):
+                raise
+            return False
         self.remove(old)
         return True
 

@@ -13,8 +13,10 @@ repeats the moves of the last manifest, and repeating them is harmless.
 So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
 miss records of the compacted days; if it is killed then, they miss them until the next job.
 
-The file system must rename atomically: HDFS, or a local one with hard links. For object stores use
-Iceberg or Delta.
+The file system must rename atomically, or create a file only if there is none: HDFS, a local one
+with hard links, S3 with conditional writes. In S3 a move is a copy on the server and a deletion: a
+reader may find a file a moment after another of the same commit, as with the renames, and each of
+them whole. Google's file system for Hadoop has neither, so it is refused.
 """
 
 import json
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, cast
 
 from ....clients.kafka_uuid import uuid_to_string
 from ....clients.runtime.environment import SystemEnvironment
+from ..known_jars import GCS, kind_of_url
 from .export_state import (
     NOTHING,
     PARTITIONED_BY,
@@ -33,6 +36,7 @@ from .export_state import (
     ExportError,
     commit_conflict,
     exported_from_json,
+    refusal,
 )
 from .hadoop_files import HadoopFiles, StoredFile
 
@@ -48,6 +52,11 @@ class ParquetTable:
     """A Parquet folder; `name` is a path or URL that Spark can write."""
 
     def __init__(self, spark: "SparkSession", name: str) -> None:
+        if kind_of_url(name) == GCS:
+            raise refusal(
+                f"Parquet files cannot be exported to {name}, because Google's file system for "
+                "Hadoop cannot commit them atomically: use Iceberg or Delta."
+            )
         self.name = name
         self._spark = spark
         self._files = HadoopFiles(spark, name)
@@ -109,7 +118,8 @@ class ParquetTable:
         unpublished = f"{_STAGING}/{after.sequence}-{self._run}.json"
         self._files.remove(unpublished)
         self._files.create(unpublished, json.dumps(manifest, indent=1))
-        if not self._files.publish(unpublished, _commit_path(after.sequence)):
+        is_published = self._files.publish(unpublished, _commit_path(after.sequence))
+        if not is_published and str(self._manifest(after.sequence)["staged"]) != staged:
             self._files.remove(staged)
             raise commit_conflict(self.name, after.sequence)
         self._move_files(self._manifest(after.sequence))

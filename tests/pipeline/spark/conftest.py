@@ -54,7 +54,7 @@ def worker_session(warehouse: Path) -> Iterator[WorkerSession]:
         session = spark_session(
             "tests",
             master="local[2]",
-            jars=("kafka", "iceberg", "delta"),
+            jars=("kafka", "iceberg", "delta", "s3"),
             warehouse=str(warehouse),
             settings={**SMALL_SPARK, "spark.default.parallelism": "2"},
         )

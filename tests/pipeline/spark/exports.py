@@ -4,12 +4,15 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 from zlib import crc32
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.pipeline.spark.jobs.export import Export, ExportSettings, export_table
+from tierlog.pipeline.spark.session import set_hadoop
+from tierlog.pipeline.spark.store_settings import store_settings
 from tierlog.pipeline.spark.tables.export_state import ExportTable
 from tierlog.pipeline.spark.tier_source import TierSource
 from tierlog.tests.pipeline.spark.tiers import (
@@ -19,10 +22,12 @@ from tierlog.tests.pipeline.spark.tiers import (
     tiered_topic,
     wait_until_all_is_tiered,
 )
+from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.tools.terminal import Output
 
 FORMATS = ("iceberg", "delta", "parquet")
+BUCKET_CATALOG = "bucket_lake"
 RECORD_BYTES = 700
 AT_ONCE = 4000
 """Records of a partition that are sent in one go: they fill two segments and open a third one."""
@@ -51,13 +56,16 @@ class TieredTopic:
         wait_until_all_is_tiered(self.node, self.place, self.name)
 
     def source(self) -> TierSource:
-        return TierSource(RemoteUrl(self.place.url), [self.name], "read_committed")
+        location = RemoteUrl(self.place.url, dict(self.place.storage_options))
+        return TierSource(location, [self.name], "read_committed")
 
 
 @contextmanager
-def tiered_topic_of_two(directory: Path, name: str) -> Generator[TieredTopic]:
-    """The topic, and a broker that lives as long as the context."""
-    place = TierPlace((directory / "remote").as_uri())
+def tiered_topic_of_two(
+    directory: Path, name: str, place: TierPlace | None = None
+) -> Generator[TieredTopic]:
+    """The topic, and a broker that lives as long as the context; the tier is here or there."""
+    place = place or TierPlace((directory / "remote").as_uri())
     with broker_on(directory, place) as node:
         tiered_topic(node, name, partitions=2)
         topic = TieredTopic(node, place, name)
@@ -78,12 +86,25 @@ def run_export(
     return {partition.partition: each.end for partition, each in ranges.items()}
 
 
-def table_name(kind: str, directory: Path, name: str) -> str:
-    """Where a table of a format goes: below the directory, or into the session's catalog."""
-    return f"lake.exports.{name}" if kind == "iceberg" else str(directory / name)
+def table_name(kind: str, where: Path | str, name: str) -> str:
+    """Where a table of a format goes: below the folder or URL, or into a catalog of the session."""
+    if kind == "iceberg":
+        return f"{'lake' if isinstance(where, Path) else BUCKET_CATALOG}.exports.{name}"
+    return f"{where}/{name}"
 
 
-def goal_of(spark: SparkSession, kind: str, directory: Path, name: str) -> ExportTable:
+def bucket_for_tables(spark: SparkSession, server: VersityGateway) -> str:
+    """A URL below which a session may write tables, and a catalog of Iceberg's there."""
+    url = f"s3a://{BUCKET}/{uuid4().hex}"
+    set_hadoop(spark, store_settings(server.location, url, ()))
+    prefix = f"spark.sql.catalog.{BUCKET_CATALOG}"
+    spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set(f"{prefix}.type", "hadoop")
+    spark.conf.set(f"{prefix}.warehouse", f"s3a://{BUCKET}/lake")
+    return url
+
+
+def goal_of(spark: SparkSession, kind: str, directory: Path | str, name: str) -> ExportTable:
     return export_table(spark, kind, table_name(kind, directory, name))
 
 

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple, cast
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -22,9 +24,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.pipeline.spark.jobs.export import ExportSettings
 from tierlog.tests.pipeline.spark.exports import (
+    BUCKET_CATALOG,
     FORMATS,
     TieredTopic,
     assert_holds_each_once,
+    bucket_for_tables,
     goal_of,
     rows_of,
     run_export,
@@ -33,6 +37,8 @@ from tierlog.tests.pipeline.spark.exports import (
 )
 from tierlog.tests.pipeline.spark.exports_on_disk import Moment, OnDisk, on_disk, row_files
 from tierlog.tests.pipeline.spark.small_spark import SMALL_SPARK
+from tierlog.tests.pipeline.spark.tiers import TierPlace
+from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 from tierlog.tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java")]
@@ -50,31 +56,70 @@ AIMED = 0.25
 """So many are killed as soon as a new file of rows is there, a moment that chance seldom meets."""
 
 
-@pytest.fixture(scope="module")
-def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TieredTopic]:
-    with tiered_topic_of_two(tmp_path_factory.mktemp("kills"), "orders") as found:
+@pytest.fixture(
+    scope="module", params=["folder", pytest.param("s3", marks=pytest.mark.requires("go"))]
+)
+def topic(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TieredTopic]:
+    """In a folder or in S3; its tables are where it is."""
+    place = None
+    if request.param == "s3":
+        server = cast("VersityGateway", request.getfixturevalue("s3"))
+        options = cast("dict[str, str]", dict(server.location.options))
+        place = TierPlace(f"s3://{BUCKET}/{uuid4().hex}", options)
+    with tiered_topic_of_two(tmp_path_factory.mktemp("kills"), "orders", place) as found:
         yield found
+
+
+class Shelf(NamedTuple):
+    """Where the tables of a format are: as Spark names it, and on the disk."""
+
+    where: Path | str
+    warehouse: str
+    on_disk: Path
+    warehouse_on_disk: Path
+
+
+@pytest.fixture
+def shelf(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    topic: TieredTopic,
+    warehouse: Path,
+    tmp_path: Path,
+) -> Shelf:
+    if not topic.place.url.startswith("s3:"):
+        return Shelf(tmp_path, str(warehouse), tmp_path, warehouse)
+    server = cast("VersityGateway", request.getfixturevalue("s3"))
+    url = bucket_for_tables(spark, server)
+    bucket = server.directory / "buckets" / BUCKET
+    name = url.rpartition("/")[2]
+    return Shelf(url, f"s3a://{BUCKET}/lake", bucket / name, bucket / "lake")
 
 
 class KilledTable:
     """A table that jobs are killed over, and another one as soon as it holds everything."""
 
-    def __init__(self, kind: str, directory: Path, warehouse: Path) -> None:
+    def __init__(self, kind: str, shelf: Shelf) -> None:
         self._kind = kind
-        self._directory = directory
-        self._warehouse = warehouse
+        self._shelf = shelf
         self.number = 0
 
     @property
     def title(self) -> str:
-        return f"killed{self.number}"
+        place = "" if isinstance(self._shelf.where, Path) else "_in_s3"
+        return f"killed{self.number}{place}"
 
     def arguments(self, topic: TieredTopic) -> Sequence[str]:
         """What makes a job of it, in many small commits and a compaction."""
+        name = table_name(self._kind, self._shelf.where, self.title)
         return [
             *topic.place.arguments,
-            *("--topic", topic.name, "--format", self._kind, "--warehouse", str(self._warehouse)),
-            *("--table", table_name(self._kind, self._directory, self.title)),
+            *("--topic", topic.name, "--format", self._kind),
+            # A job has one catalog, and calls it by this name wherever it is.
+            *("--table", name.replace(f"{BUCKET_CATALOG}.", "lake.")),
+            *("--warehouse", self._shelf.warehouse),
             *("--records-per-commit", str(RECORDS_PER_COMMIT), "--compact"),
             *("--master", "local[2]"),
             *(word for each in SMALL_SPARK.items() for word in ("--conf", "=".join(each))),
@@ -83,7 +128,8 @@ class KilledTable:
     @property
     def folder(self) -> Path:
         is_iceberg = self._kind == "iceberg"
-        return (self._warehouse / "exports" if is_iceberg else self._directory) / self.title
+        shelf = self._shelf
+        return (shelf.warehouse_on_disk / "exports" if is_iceberg else shelf.on_disk) / self.title
 
     def on_disk(self) -> OnDisk:
         return on_disk(self._kind, self.folder)
@@ -134,18 +180,18 @@ def assert_nothing_twice(rows: DataFrame) -> None:
 @pytest.mark.timeout(600 + 180 * KILLS)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_killed_job_is_run_again_and_each_record_is_there_once(
-    spark: SparkSession, topic: TieredTopic, warehouse: Path, tmp_path: Path, kind: str
+    spark: SparkSession, topic: TieredTopic, shelf: Shelf, kind: str
 ) -> None:
     chance = random.Random(f"{kind} {KILLS}")
     ends = topic.place.end_offsets(topic.name)
-    table = KilledTable(kind, tmp_path, warehouse)
+    table = KilledTable(kind, shelf)
     moments: Counter[Moment] = Counter()
     jobs = 0
     while moments.total() < KILLS:
         jobs += 1
         assert jobs <= 3 * KILLS, f"jobs end before they can be killed: {moments}"
         before = table.on_disk()
-        goal = goal_of(spark, kind, tmp_path, table.title)
+        goal = goal_of(spark, kind, shelf.where, table.title)
         if run_and_kill(table, topic, chance):
             after = table.on_disk()
             moments[after.moment(before)] += 1
@@ -156,7 +202,7 @@ def test_a_killed_job_is_run_again_and_each_record_is_there_once(
             # Nothing is left to be killed in: the next one begins with an empty table.
             assert_holds_each_once(rows_of(spark, kind, goal), ends)
             table.number += 1
-    goal = goal_of(spark, kind, tmp_path, table.title)
+    goal = goal_of(spark, kind, shelf.where, table.title)
     assert run_export(spark, topic, goal, ExportSettings(compact=True)) == ends
     assert_holds_each_once(rows_of(spark, kind, goal), ends)
     counts = ", ".join(f"{count} {moment.value}" for moment, count in moments.items())
