@@ -71,7 +71,8 @@ def register_topics(
         spark: the session; `format("tierlog")` is registered in it.
         url: the broker's `rsm.config.url`, or a path on this machine.
         topics: their names; by default all of which the tier holds a complete segment now.
-        is_global: whether all sessions of the application see them, as `global_temp.orders`.
+        is_global: whether all sessions of the application see them, as `global_temp.orders`, or
+            in the database that Spark's setting `spark.sql.globalTempDatabase` names.
         options: options of `format("tierlog")` for all of them, except those that name topics.
 
     Raises:

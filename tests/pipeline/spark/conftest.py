@@ -56,7 +56,11 @@ def worker_session(warehouse: Path) -> Iterator[WorkerSession]:
             master="local[2]",
             jars=("kafka", "iceberg", "delta", "s3"),
             warehouse=str(warehouse),
-            settings={**SMALL_SPARK, "spark.default.parallelism": "2"},
+            settings={
+                **SMALL_SPARK,
+                "spark.default.parallelism": "2",
+                "spark.sql.globalTempDatabase": "tier",
+            },
         )
         session.dataSource.register(TierlogDataSource)
         return session

@@ -75,7 +75,8 @@ def test_views_show_what_has_come_when_they_are_refreshed(spark: SparkSession, p
 def test_global_views_are_seen_by_all_sessions(spark: SparkSession, place: Tier) -> None:
     register_topics(spark, str(place.directory), is_global=True)
     other = spark.newSession()
-    assert counted(other, "SELECT count(*) FROM global_temp.`orders-eu.v1`") == [30]
+    # The database is that of the setting `spark.sql.globalTempDatabase`.
+    assert counted(other, "SELECT count(*) FROM tier.`orders-eu.v1`") == [30]
 
 
 def test_options_stay_within_the_session(spark: SparkSession, place: Tier) -> None:
