@@ -10,6 +10,7 @@ outside the batch, and invalid counts are an error (INVALID_RECORD).
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -45,6 +46,12 @@ _SMALLEST_RECORD_BYTES = 7
 _STEPS = 16
 """The fewest equal-sized records to pass in one step (a run). After the first failed search for a
 run, as many are passed singly."""
+
+_OF_ONE = tuple(1 + (byte >> 1) for byte in range(0x80))
+"""The size of a record with its length, if that is a zigzag varint of this one byte."""
+_OF_LOW = tuple((byte & 0x7F) >> 1 for byte in range(0x100))
+_OF_HIGH = tuple(2 + (byte << 6) for byte in range(0x80))
+"""If it is one of two bytes, the sum of two of these: by its first and by its second byte."""
 
 _FEW_RECORDS = 16
 """The headers of so few records are found one by one: a step of numpy takes longer."""
@@ -240,17 +247,18 @@ class _Walk:
 
     def _step(self, at: int, count: int, starts: list[int]) -> int:
         """Pass `count` records one by one."""
-        content = self._content
+        # Tables are a third faster than arithmetic, which makes an object at each operation.
+        content, of_one, of_low, of_high = self._content, _OF_ONE, _OF_LOW, _OF_HIGH
         append = starts.append
-        for _ in range(count):
+        for _ in repeat(None, count):
             append(at)
             low = content[at]
             if low < 0x80:
-                at += 1 + (low >> 1)
+                at += of_one[low]
             else:
                 high = content[at + 1]
                 if high < 0x80:
-                    at += 2 + (((low & 0x7F) | high << 7) >> 1)
+                    at += of_low[low] + of_high[high]
                 else:
                     size, at = read_varint(content, at)
                     at += size
@@ -284,6 +292,17 @@ def _varints(data: Bytes, at: Ints, bits: int = 32) -> tuple[Ints, Ints]:
     return signed ^ -(value & np.uint64(1)).view(np.int64), after
 
 
+def _past_varints(data: Bytes, at: Ints) -> Ints:
+    """The position after the varint at each position; the walk has read them all."""
+    after = at + 1
+    more = np.flatnonzero(data[at] >= 0x80)
+    while len(more):
+        is_longer = data[after[more]] >= 0x80
+        after[more] += 1
+        more = more[is_longer]
+    return after
+
+
 def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
     """The length and bytes at each position, and the position after them.
 
@@ -295,7 +314,7 @@ def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
 
 
 def _fields(data: Bytes, starts: Ints) -> _Fields:
-    _, at = _varints(data, starts)
+    at = _past_varints(data, starts)
     # Skip one byte of unused attributes.
     timestamp_delta, at = _varints(data, at + 1, 64)
     offset_delta, at = _varints(data, at)
