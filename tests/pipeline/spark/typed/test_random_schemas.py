@@ -5,10 +5,10 @@ Each example is a Spark job, so there are few of them, each with many records.
 
 import io
 import json
+from importlib import import_module
 from typing import Any, cast
 
 import fastavro
-import jsonschema
 import pytest
 from hypothesis import given, settings, strategies as st
 from pyspark.sql import SparkSession
@@ -21,6 +21,7 @@ from tierlog.tests.pipeline.spark.worker_session import WorkerSession
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java", "mvn")]
 
 _fastavro: Any = fastavro
+_jsonschema: Any = import_module("jsonschema")
 Schema = Any
 """An Avro or a JSON schema."""
 Typed = tuple[Any, st.SearchStrategy[Any]]
@@ -165,8 +166,8 @@ def json_types(draw: st.DrawFn, depth: int = 3) -> Typed:
     if kind == "object":
         fields = draw(st.lists(json_types(depth - 1), min_size=1, max_size=4))
         properties = {f"p{index}": schema for index, (schema, _) in enumerate(fields)}
-        values = {f"p{index}": each for index, (_, each) in enumerate(fields)}
-        return {"type": "object", "properties": properties}, st.fixed_dictionaries(values)
+        by_name = {f"p{index}": each for index, (_, each) in enumerate(fields)}
+        return {"type": "object", "properties": properties}, st.fixed_dictionaries(by_name)
     inner, values = draw(json_types(depth - 1))
     if kind == "array":
         return {"type": "array", "items": inner}, st.lists(values, max_size=3)
@@ -182,7 +183,7 @@ def test_json_of_any_schema_comes_as_json_reads_it(
     schema, values = data.draw(json_types())
     drawn = data.draw(st.lists(values, min_size=8))
     for value in drawn:
-        jsonschema.validate(value, schema)
+        _jsonschema.validate(value, schema)
     is_ascii = data.draw(st.booleans())
     texts = [json.dumps(each, ensure_ascii=is_ascii).encode() for each in drawn]
     # A number that is cut is a number.
