@@ -22,10 +22,17 @@ try:
     from .pipeline.spark.streaming.stream_progress import TierBatch, TierProgress
     from .pipeline.spark.topic_views import TopicViews, register_topics
     from .pipeline.spark.topic_writer import TopicWriter
+    from .pipeline.spark.typed.registered_schema import SchemaError
+    from .pipeline.spark.typed.registry import SchemaRegistry
+    from .pipeline.spark.typed.schemas import Schemas
+    from .pipeline.spark.typed.typed_columns import typed
 except ModuleNotFoundError as error:
     raise missing_extra(error) from None
 
 __all__ = [
+    "SchemaError",
+    "SchemaRegistry",
+    "Schemas",
     "TierBatch",
     "TierProgress",
     "TierlogDataSource",
@@ -34,4 +41,5 @@ __all__ = [
     "register_topics",
     "run_available",
     "spark_session",
+    "typed",
 ]

@@ -87,6 +87,7 @@ BANS = (
         "storage/private_files.py",  # a third
         "clients/runtime/own_descriptors.py",  # /dev/null, in a process that was forked
         "pipeline/spark/jars.py",  # a cache of jars, which no broker has
+        "pipeline/spark/typed/schema_file.py",  # a file that users name
         "testing/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "testing/local_cluster/async_cluster.py",
         "testing/local_cluster/inherited_properties.py",  # a file without a name
@@ -106,6 +107,7 @@ BANS = (
         "testing/faults/fault.py",
         "testing/faults/request_faults.py",
         "testing/faults/tier_faults.py",
+        "pipeline/spark/typed/registry.py",  # the deadline of an answer
         "pipeline/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
@@ -124,6 +126,7 @@ BANS = (
         "security/tls/",  # OpenSSL without a socket
         "clients/network/",
         "storage/system_calls.py",  # names of options
+        "pipeline/spark/typed/registry.py",  # a client in the driver of a Spark job
     ),
     _ban(
         _of("os", "memfd_create posix_fallocate posix_fadvise fdatasync sendfile splice eventfd")

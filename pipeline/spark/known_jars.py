@@ -204,9 +204,25 @@ _ABFS = (
     ),
 )
 
-KAFKA, ICEBERG, DELTA = "kafka", "iceberg", "delta"
+_AVRO = (
+    # Maven Central has this module for no other patch version of the line.
+    Jar(
+        "org.apache.spark",
+        "spark-avro_2.13",
+        "4.1.1",
+        "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d",
+    ),
+)
+AVRO_LIMITS = {
+    "org.apache.avro.limits.string.maxLength": 64 << 20,
+    "org.apache.avro.limits.bytes.maxLength": 64 << 20,
+    "org.apache.avro.limits.collectionItems.maxLength": 8 << 20,
+}
+"""System properties of Avro: bytes and items that it may allocate on the word of a record."""
+
+KAFKA, ICEBERG, DELTA, AVRO = "kafka", "iceberg", "delta", "avro"
 S3, ICEBERG_AWS, GCS, ABFS = "s3", "iceberg-aws", "gcs", "abfs"
-KINDS = (KAFKA, ICEBERG, DELTA, S3, ICEBERG_AWS, GCS, ABFS)
+KINDS = (KAFKA, ICEBERG, DELTA, AVRO, S3, ICEBERG_AWS, GCS, ABFS)
 
 CATALOGS = ("hadoop", "rest", "jdbc")
 """Iceberg's names of the types of catalogs that the jars of `iceberg` have."""
@@ -251,6 +267,7 @@ def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
     jars_by_kind = {
         ICEBERG: _ICEBERG,
         DELTA: _DELTA,
+        AVRO: _AVRO,
         S3: _S3 + _SDK_JARS,
         ICEBERG_AWS: _ICEBERG_AWS,
         GCS: _GCS,

@@ -32,6 +32,8 @@ if (_message := system_refusal()) is not None:
 from .jars import jar_paths, java_command
 from .known_jars import (
     ABFS,
+    AVRO,
+    AVRO_LIMITS,
     CATALOGS,
     DELTA,
     GCS,
@@ -66,6 +68,7 @@ _MARKERS = {
     KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
     ICEBERG: "org.apache.iceberg.spark.SparkCatalog",
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
+    AVRO: "org.apache.spark.sql.avro.AvroDataToCatalyst",
     S3: "org.apache.hadoop.fs.s3a.S3AFileSystem",
     # A class of that bundle which the modules of `s3` lack.
     ICEBERG_AWS: "software.amazon.awssdk.s3accessgrants.plugin.S3AccessGrantsPlugin",
@@ -89,6 +92,8 @@ _FILE_SYSTEMS = {
 }
 _LISTS = ("spark.jars", "spark.sql.extensions")
 """Settings to which the caller's own are added: to lose ours would lose the table format."""
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+"""So is this: ours keep Avro from ending executors. Java takes the last of two that differ."""
 
 # Timestamps in UTC on every machine; the jobs show progress themselves (watching.py).
 _USUAL = {
@@ -123,14 +128,15 @@ def spark_session(
     Args:
         app_name: the name that a cluster shows.
         master: where Spark runs; by default `local[*]`, or the master of spark-submit.
-        jars: the kinds of jars to add: "kafka", "iceberg", "delta", and for tables on object stores
-            "s3", "gcs", "abfs", or "iceberg-aws" for Iceberg's own access to S3.
+        jars: the kinds of jars to add: "kafka", "iceberg", "delta", "avro" for typed columns, and
+            for tables on object stores "s3", "gcs", "abfs", or "iceberg-aws" for Iceberg's own
+            access to S3.
         warehouse: the path or URL of the tables of the Iceberg catalog `lake`; or what its REST
             server calls a warehouse.
         catalog: the type of that catalog, by Iceberg's name: "hadoop", "rest", "jdbc".
         catalog_uri: where a REST server or a database has the catalog.
-        settings: Spark's own settings, which override everything here, except that `spark.jars` and
-            `spark.sql.extensions` add to the lists of this session.
+        settings: Spark's own settings, which override everything here, except that `spark.jars`,
+            `spark.sql.extensions` and the executors' Java options add to those of this session.
 
     Raises:
         KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available, if two kinds of jars
@@ -153,17 +159,21 @@ def spark_session(
         stated |= catalog_settings(catalog, catalog_uri, warehouse)
     if not is_submitted and (files := jar_paths(jars)):
         stated["spark.jars"] = ",".join(files)
+    if _EXECUTOR_OPTIONS in submitted:
+        stated = overridden(stated, {_EXECUTOR_OPTIONS: submitted[_EXECUTOR_OPTIONS]})
     stated = overridden(stated, settings or {})
     return SparkSession.builder.config(map=dict(stated)).getOrCreate()
 
 
 def overridden(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """Our settings with the caller's, which count more; lists of jars and extensions are joined."""
+    """Our settings with the caller's, which count more; lists and Java options are joined."""
     joined = {
         name: ",".join(dict.fromkeys([*ours[name].split(","), *theirs[name].split(",")]))
         for name in _LISTS
         if ours.get(name) and theirs.get(name)
     }
+    if _EXECUTOR_OPTIONS in ours and _EXECUTOR_OPTIONS in theirs:
+        joined[_EXECUTOR_OPTIONS] = f"{ours[_EXECUTOR_OPTIONS]} {theirs[_EXECUTOR_OPTIONS]}"
     return {**ours, **theirs, **joined}
 
 
@@ -224,6 +234,9 @@ def _table_settings(jars: Sequence[str]) -> dict[str, str]:
     extensions = [_EXTENSIONS[kind] for kind in jars if kind in _EXTENSIONS]
     if extensions:
         stated["spark.sql.extensions"] = ",".join(extensions)
+    if AVRO in jars:
+        flags = " ".join(f"-D{name}={limit}" for name, limit in AVRO_LIMITS.items())
+        stated[_EXECUTOR_OPTIONS] = flags
     if DELTA in jars:
         catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         stated["spark.sql.catalog.spark_catalog"] = catalog

@@ -54,7 +54,7 @@ def worker_session(warehouse: Path) -> Iterator[WorkerSession]:
         session = spark_session(
             "tests",
             master="local[2]",
-            jars=("kafka", "iceberg", "delta", "s3"),
+            jars=("kafka", "iceberg", "delta", "s3", "avro"),
             warehouse=str(warehouse),
             settings={
                 **SMALL_SPARK,

@@ -60,3 +60,6 @@ def test_jars_and_extensions_of_the_caller_add_to_ours_and_other_settings_overri
         "spark.ui.enabled": "yes",
     }
     assert overridden({}, {"spark.jars": "c.jar"}) == {"spark.jars": "c.jar"}
+    options = "spark.executor.extraJavaOptions"
+    words = "--add-opens a --add-opens b"
+    assert overridden({options: "-Dlimit=1"}, {options: words}) == {options: f"-Dlimit=1 {words}"}
