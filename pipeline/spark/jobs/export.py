@@ -6,13 +6,14 @@ to the next one. A run may be killed at any moment: see `export_state.py`.
 
 A run fails if the tier deleted offsets before they were exported, unless `--accept-loss` allows the
 table to lack those records. A topic that was deleted and created again is another topic: the table
-of the old one does not take its records.
+of the old one does not take its records. And an unclean leader election may remove records that a
+table holds already: see `exported_epochs.py`.
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ....clients.text_table import counted
 from ....clients.topic_partition import TopicPartition
@@ -26,6 +27,7 @@ from ..arguments.watching import run_watched
 from ..streaming.offset_steps import Ranges, listed, records_in, steps
 from ..tables.export_state import NOTHING, Exported, ExportError, ExportTable, refusal
 from ..tier_source import TierSource
+from .divergence import divergence_error, divergences, epochs_after, rows_of, state_without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +44,16 @@ exit code: 0 the table holds all that the tier had, 2 it does not
 """
 
 
+class RowMapping(Protocol):
+    """Maps the rows of a topic before they are written, such as to columns of decoded values.
+
+    It may add columns, and leaves the rows and the columns that are there. The table gets the
+    columns that it lacks (`ExportTable.add_columns`).
+    """
+
+    def __call__(self, rows: "DataFrame", /) -> "DataFrame": ...
+
+
 class ExportSettings(NamedTuple):
     """The commit size and flags of one run."""
 
@@ -50,6 +62,8 @@ class ExportSettings(NamedTuple):
     dry_run: bool = False
     compact: bool = False
     small_bytes: int = SMALL_BYTES
+    deletes_diverged: bool = False
+    """Whether rows that an unclean election has removed from the topic are deleted."""
 
 
 def add_parser(commands: Jobs) -> argparse.ArgumentParser:
@@ -78,6 +92,13 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
         help="continue even if the tier deleted records before they were exported",
     )
     parser.add_argument(
+        "--on-divergence",
+        choices=("stop", "delete"),
+        default="stop",
+        help="delete: rows that an unclean leader election has removed from the topic are deleted "
+        "from the table too (default: stop, with a message)",
+    )
+    parser.add_argument(
         "--compact", action="store_true", help="afterwards, rewrite small files into larger ones"
     )
     parser.add_argument(
@@ -96,6 +117,7 @@ def run(options: argparse.Namespace) -> int:
     location = stated_tier(options)
     if options.format == "iceberg" and "." not in options.table:
         raise refusal(f"An Iceberg table is catalog.namespace.table: {options.table!r} is not.")
+    check_can_delete(options.format, "--on-divergence", options.on_divergence)
     source = TierSource(location, options.topic, options.isolation)
     ranges = source.ranges()  # Detects a wrong topic before Spark starts.
     spark = session_for("export", options, location)
@@ -106,9 +128,18 @@ def run(options: argparse.Namespace) -> int:
         options.dry_run,
         options.compact,
         options.small_bytes,
+        options.on_divergence == "delete",
     )
     Export(spark, source, goal, Output(as_json=False)).run(ranges, settings)
     return SOUND
+
+
+def check_can_delete(table_format: str, option: str, stated: str) -> None:
+    """Raise KafkaError(INVALID_CONFIG) if an option wants to delete rows of Parquet files."""
+    if table_format == "parquet" and stated == "delete":
+        raise refusal(
+            f"{option} delete is not for Parquet, which is append only: use Iceberg or Delta."
+        )
 
 
 def export_table(spark: "SparkSession", kind: str, name: str) -> ExportTable:
@@ -130,12 +161,26 @@ class Export:
     """One run of an export."""
 
     def __init__(
-        self, spark: "SparkSession", source: TierSource, goal: ExportTable, output: Output
+        self,
+        spark: "SparkSession",
+        source: TierSource,
+        goal: ExportTable,
+        output: Output,
+        *,
+        mapping: RowMapping | None = None,
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`must_stop` is asked before each commit: the run ends there, and the next continues."""
         self._spark = spark
         self._source = source
         self._goal = goal
         self._output = output
+        self._mapping = mapping
+        self._must_stop = must_stop
+        self.state = NOTHING
+        """What the table holds by the last commit that this run saw or made."""
+        self.brought: Ranges = {}
+        """The offsets that this run has committed."""
 
     def run(self, ranges: Ranges, settings: ExportSettings) -> None:
         """Export up to the end of these ranges, which are the ones that the tier holds.
@@ -145,7 +190,10 @@ class Export:
                 that name, or another job commits at the same time.
         """
         state = self._goal.state()
+        self.state = state or NOTHING
         check_topics(self._source.topic_ids, state or NOTHING, self._goal.name)
+        if state is not None:
+            state = self._without_diverged(state, settings)
         missing = missing_ranges(
             ranges, state or NOTHING, self._goal.name, accept_loss=settings.accept_loss
         )
@@ -156,7 +204,7 @@ class Export:
         if state is None:
             self._goal.create()
         self._bring(missing, state or NOTHING, settings)
-        if settings.compact:
+        if settings.compact and not self._must_stop():
             done = run_watched(
                 self._spark,
                 self._output,
@@ -167,14 +215,31 @@ class Export:
                 f"compacted {counted(done.files_before, 'file')} into {done.files_after}"
             )
 
+    def _without_diverged(self, state: Exported, settings: ExportSettings) -> Exported:
+        """The state once the table no longer has rows that the topic has lost."""
+        diverged = divergences(self._source.lineages, state)
+        if not diverged:
+            return state
+        if not settings.deletes_diverged:
+            raise divergence_error(self._goal.name, diverged)
+        after = state_without(state, diverged)
+        what = "dry run: would delete" if settings.dry_run else "deleted"
+        if not settings.dry_run:
+            self._goal.delete(rows_of(diverged), after)
+            self.state = after
+        for each in diverged:
+            self._output.line(f"{what} from {self._goal.name} {each}")
+        return after
+
     def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
         total, brought = records_in(missing), 0
         for step in steps(missing, settings.records_per_commit):
+            if self._must_stop():
+                return
             ends = {partition: offset_range.end for partition, offset_range in step.items()}
-            after = state.after(ends, self._source.topic_ids)
-            rows = with_date(
-                self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
-            )
+            epochs = epochs_after(self._source.lineages, state, step)
+            after = state.after(ends, self._source.topic_ids, epochs)
+            rows = self._rows(step, settings)
             brought += records_in(step)
             share = f"{brought:,} of {counted(total, 'offset')}"
             run_watched(
@@ -184,7 +249,19 @@ class Export:
                 partial(self._goal.append, rows, after),
             )
             self._output.line(f"commit {after.sequence}: {share}")
-            state = after
+            state = self.state = after
+            self.brought = {
+                partition: OffsetRange(missing[partition].first, end)
+                for partition, end in ends.items()
+            }
+
+    def _rows(self, step: Ranges, settings: ExportSettings) -> "DataFrame":
+        rows = self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
+        if self._mapping is None:
+            return with_date(rows)
+        rows = with_date(self._mapping(rows))
+        self._goal.add_columns(rows)
+        return rows
 
     def _print_missing(self, missing: Ranges, state: Exported | None) -> None:
         what = "does not exist yet" if state is None else f"is at commit {state.sequence}"

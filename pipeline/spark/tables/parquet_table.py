@@ -30,7 +30,6 @@ from ..known_jars import GCS, kind_of_url
 from .export_state import (
     NOTHING,
     PARTITIONED_BY,
-    SCHEMA,
     Compaction,
     Exported,
     ExportError,
@@ -42,6 +41,9 @@ from .hadoop_files import HadoopFiles, StoredFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from ....clients.topic_partition import TopicPartition
+    from ...reading.scan_bounds import OffsetRange
 
 _COMMITS = "_tierlog/commits"
 _STAGING = "_tierlog/staging"
@@ -78,11 +80,18 @@ class ParquetTable:
     def create(self) -> None:
         self._files.make_folder(_COMMITS)
 
+    def add_columns(self, rows: "DataFrame") -> None:
+        """Do nothing: each file has its own columns, which readers join with `mergeSchema`."""
+
     def append(self, rows: "DataFrame", after: Exported) -> None:
         staged = f"{_STAGING}/{after.sequence}-{self._run}"
         self._files.remove(staged)
         rows.write.partitionBy(*PARTITIONED_BY).parquet(self._files.url(staged))
         self._commit(after, staged, removed=())
+
+    def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
+        del ranges, after
+        raise refusal(f"Rows cannot be deleted from {self.name}: use Iceberg or Delta for that.")
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         state = self.state()
@@ -90,14 +99,16 @@ class ParquetTable:
         before = [file for files in small.values() for file in files]
         if dry_run or state is None or not before:
             return Compaction(len(before), 0)
-        after = state.after({}, {})
+        after = state.after({}, {}, {})
         staged = f"{_STAGING}/{after.sequence}-{self._run}"
         self._files.remove(staged)
         for folder, files in small.items():
             nbytes = sum(file.nbytes for file in files)
-            columns = SCHEMA.rpartition(", ")[0].replace("topic STRING, ", "")
-            rows = self._spark.read.schema(columns).parquet(
-                *(self._files.url(file.path) for file in files)
+            # The folder's name has the other columns; some files may lack those added later.
+            rows = (
+                self._spark.read.option("mergeSchema", "true")
+                .parquet(*(self._files.url(file.path) for file in files))
+                .drop(*PARTITIONED_BY)
             )
             (
                 rows.coalesce(1 + nbytes // (4 * small_bytes))
