@@ -3,6 +3,7 @@
 A failure of anything else is a mistake of ours, and keeps its traceback.
 """
 
+import re
 from typing import Any, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -13,6 +14,9 @@ from ...tiering.remote_storage import RemoteStorageError
 from ..reading.scan_options import ScanError
 from .tables.export_state import ExportError
 from .topic_writer import TopicWriterError
+
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: |$)", re.MULTILINE)
+"""What a statement of ours raises (`upsert.py`), inside what Spark says of it."""
 
 FAILURES = (
     KafkaError,
@@ -49,6 +53,9 @@ def has_spark_ended(error: BaseException) -> bool:
 
 def _first_words(said: str) -> str:
     """The message to print: our own code's message if there is one, or Spark's first line."""
+    raised = _RAISED.search(said)
+    if raised is not None:
+        return raised[1]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
     if ours:

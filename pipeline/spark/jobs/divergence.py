@@ -28,14 +28,16 @@ def divergences(lineages: Lineages, state: Exported) -> list[Divergence]:
     return [each for each in compared if each is not None]
 
 
-def divergence_error(table: str, diverged: Sequence[Divergence]) -> ExportError:
+def divergence_error(table: str, diverged: Sequence[Divergence], *, is_upsert: bool) -> ExportError:
     """The error for a table that has diverged, unless its rows are to be deleted."""
     first, *others = diverged
     more = f" ({counted(len(others), 'other partition')} too)" if others else ""
-    return ExportError(
-        f"{table} holds {first}{more}; --on-divergence delete deletes those rows and goes on from "
-        "there."
+    advice = (
+        "it no longer has the records before them, so copy the topic to another table."
+        if is_upsert
+        else "--on-divergence delete deletes those rows and goes on from there."
     )
+    return ExportError(f"{table} holds {first}{more}; {advice}")
 
 
 def rows_of(diverged: Sequence[Divergence]) -> Ranges:

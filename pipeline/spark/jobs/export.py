@@ -64,6 +64,10 @@ class ExportSettings(NamedTuple):
     small_bytes: int = SMALL_BYTES
     deletes_diverged: bool = False
     """Whether rows that an unclean election has removed from the topic are deleted."""
+    deletes_deleted: bool = False
+    """Whether rows below where the tier begins are deleted; then no loss stops the export."""
+    is_upsert: bool = False
+    """Whether the table holds the newest record of each key, and not all records."""
 
 
 def add_parser(commands: Jobs) -> argparse.ArgumentParser:
@@ -193,17 +197,19 @@ class Export:
         self.state = state or NOTHING
         check_topics(self._source.topic_ids, state or NOTHING, self._goal.name)
         if state is not None:
+            check_kind(state, self._goal.name, is_upsert=settings.is_upsert)
             state = self._without_diverged(state, settings)
-        missing = missing_ranges(
-            ranges, state or NOTHING, self._goal.name, accept_loss=settings.accept_loss
-        )
+        accept_loss = settings.accept_loss or settings.deletes_deleted
+        missing = missing_ranges(ranges, state or NOTHING, self._goal.name, accept_loss=accept_loss)
         self._print_missing(missing, state)
         if settings.dry_run:
             self._print_dry_run(missing, settings, has_table=state is not None)
             return
         if state is None:
-            self._goal.create()
+            self._goal.create(is_upsert=settings.is_upsert)
         self._bring(missing, state or NOTHING, settings)
+        if settings.deletes_deleted:
+            self._delete_deleted(ranges)
         if settings.compact and not self._must_stop():
             done = run_watched(
                 self._spark,
@@ -220,8 +226,8 @@ class Export:
         diverged = divergences(self._source.lineages, state)
         if not diverged:
             return state
-        if not settings.deletes_diverged:
-            raise divergence_error(self._goal.name, diverged)
+        if settings.is_upsert or not settings.deletes_diverged:
+            raise divergence_error(self._goal.name, diverged, is_upsert=settings.is_upsert)
         after = state_without(state, diverged)
         what = "dry run: would delete" if settings.dry_run else "deleted"
         if not settings.dry_run:
@@ -231,6 +237,23 @@ class Export:
             self._output.line(f"{what} from {self._goal.name} {each}")
         return after
 
+    def _delete_deleted(self, ranges: Ranges) -> None:
+        """Delete the rows below where the tier begins, if there can be any."""
+        state = self.state
+        starts = {
+            partition: held.first
+            for partition, held in ranges.items()
+            if held.first > state.starts.get(partition, 0) and partition in state.offsets
+        }
+        if not starts or self._must_stop():
+            return
+        after = state.after({}, {}, {})._replace(starts={**state.starts, **starts})
+        deleted = {partition: OffsetRange(0, first) for partition, first in starts.items()}
+        self._goal.delete(deleted, after)
+        self.state = after
+        for partition, first in sorted(starts.items()):
+            self._output.line(f"deleted the rows below offset {first} of {partition}")
+
     def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
         total, brought = records_in(missing), 0
         for step in steps(missing, settings.records_per_commit):
@@ -238,7 +261,10 @@ class Export:
                 return
             ends = {partition: offset_range.end for partition, offset_range in step.items()}
             epochs = epochs_after(self._source.lineages, state, step)
+            begins = {each: step[each].first for each in step if each not in state.offsets}
             after = state.after(ends, self._source.topic_ids, epochs)
+            after = after._replace(starts={**state.starts, **begins}, is_upsert=settings.is_upsert)
+            write = self._goal.upsert if settings.is_upsert else self._goal.append
             rows = self._rows(step, settings)
             brought += records_in(step)
             share = f"{brought:,} of {counted(total, 'offset')}"
@@ -246,7 +272,7 @@ class Export:
                 self._spark,
                 self._output,
                 f"commit {after.sequence}, to {share}",
-                partial(self._goal.append, rows, after),
+                partial(write, rows, after),
             )
             self._output.line(f"commit {after.sequence}: {share}")
             state = self.state = after
@@ -298,6 +324,18 @@ def check_topics(topic_ids: TopicIds, state: Exported, table_name: str) -> None:
         raise ExportError(
             f"{table_name} holds records of the old topic, but {other}; export it to another table."
         )
+
+
+def check_kind(state: Exported, table_name: str, *, is_upsert: bool) -> None:
+    """Raise ExportError if the table was written with, and is now without --upsert, or reversed."""
+    if state.sequence == 0 or state.is_upsert == is_upsert:
+        return
+    holds, option = (
+        ("the newest record of each key", "with materialize --upsert")
+        if state.is_upsert
+        else ("all records of its topics", "without --upsert")
+    )
+    raise ExportError(f"{table_name} holds {holds}: go on {option}, or name another table.")
 
 
 def missing_ranges(

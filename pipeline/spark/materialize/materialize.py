@@ -8,6 +8,7 @@ import argparse
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 
+from ....clients.errors import KafkaError
 from ....clients.runtime.environment import SystemEnvironment
 from ....clients.text_table import table
 from ....tiering.store.remote_url import RemoteUrl
@@ -15,11 +16,13 @@ from ....tiering.tools.terminal import CANNOT_RUN, SOUND, Output, cannot_run
 from ...reading.option_values import ScanError, duration_ms
 from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
 from ..arguments.tier_arguments import add_tier_arguments, stated_tier
-from ..jobs.export import RECORDS_PER_COMMIT, ExportSettings
+from ..jobs.export import RECORDS_PER_COMMIT, ExportSettings, check_can_delete
+from ..page.report_arguments import check_place, save_page
+from ..tables.export_state import refusal
 from ..tier_source import MatchingTopics
 from .stop_request import StopRequest
 from .table_names import TableNames
-from .topic_tables import HEAD, Target, TopicTables, round_line
+from .topic_tables import HEAD, QuietOutput, Target, TopicProgress, TopicTables, round_line
 
 _EXAMPLES = """examples:
   tierlog-spark materialize --tier s3://bucket/prefix --topic orders --topic refunds \\
@@ -57,6 +60,16 @@ def add_parser(commands: Jobs) -> ArgumentParser:
         help="begin a round so often, such as 5m or 30s, until the job is stopped (default: once)",
     )
     parser.add_argument(
+        "--report", metavar="FILE", help="write a page there, with a row a topic, after each round"
+    )
+    _add_table_arguments(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_table_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments that say what a table holds."""
+    parser.add_argument(
         "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
     )
     parser.add_argument(
@@ -64,8 +77,32 @@ def add_parser(commands: Jobs) -> ArgumentParser:
         action="store_true",
         help="continue even if the tier deleted records before they were copied",
     )
-    parser.set_defaults(run=run)
-    return parser
+    parser.add_argument(
+        "--upsert",
+        action="store_true",
+        help="a table holds the newest record of each key, and none of a key that was deleted",
+    )
+    parser.add_argument(
+        "--compact",
+        type=positive,
+        metavar="N",
+        help="rewrite the small files of a table after each N rounds that have added to it",
+    )
+    parser.add_argument(
+        "--on-deleted",
+        choices=("keep", "delete"),
+        default="keep",
+        help="delete: rows below the offset where the tier begins are deleted from the table "
+        "(default: keep)",
+    )
+    parser.add_argument(
+        "--on-divergence",
+        action="append",
+        choices=("stop", "new-table", "delete"),
+        help="new-table: a topic that was deleted and created again goes to a table of its own; "
+        "delete: rows that an unclean leader election has removed from the topic are deleted from "
+        "the table too; both may be given (default: stop, the topic fails)",
+    )
 
 
 def _interval_ms(text: str) -> int:
@@ -79,6 +116,9 @@ def run(options: Namespace) -> int:
     """Run the job that the arguments describe; returns the exit code."""
     location = stated_tier(options)
     names = TableNames(options.table, options.format)
+    answers = _answers(options)
+    if options.report is not None:
+        check_place(options.report, "--report")
     topics = _topics(options.topic, options.pattern, location)
     if options.every is None:
         topics()  # Detects a wrong tier before Spark starts.
@@ -86,11 +126,43 @@ def run(options: Namespace) -> int:
     with stop.by_signals():
         spark = session_for("materialize", options, location)
         stop.handle()
-        settings = ExportSettings(options.records_per_commit, options.accept_loss, options.dry_run)
-        target = Target(location, options.format, options.isolation, settings)
+        settings = ExportSettings(
+            options.records_per_commit,
+            options.accept_loss,
+            options.dry_run,
+            deletes_diverged="delete" in answers,
+            deletes_deleted=options.on_deleted == "delete",
+            is_upsert=options.upsert,
+        )
+        target = Target(
+            location,
+            options.format,
+            options.isolation,
+            settings,
+            new_tables="new-table" in answers,
+            compact_every=options.compact,
+        )
         output = Output(as_json=False)
         tables = TopicTables(spark, target, names, stop, output)
-        return _rounds(tables, topics, options.every, stop, output)
+        return Rounds(tables, topics, stop, output, options.report).run(options.every)
+
+
+def _answers(options: Namespace) -> frozenset[str]:
+    """What to do on a divergence. Raises KafkaError(INVALID_CONFIG)."""
+    answers = frozenset[str](options.on_divergence or ("stop",))
+    if "stop" in answers and len(answers) > 1:
+        raise refusal("--on-divergence stop goes with no other --on-divergence.")
+    for option, stated in (("--on-divergence", answers), ("--on-deleted", {options.on_deleted})):
+        if "delete" in stated:
+            check_can_delete(options.format, option, "delete")
+    if options.upsert and options.format == "parquet":
+        raise refusal("--upsert is not for Parquet, which is append only: use Iceberg or Delta.")
+    if options.upsert and "delete" in answers:
+        raise refusal(
+            "--on-divergence delete does not go with --upsert: the table no longer has the records "
+            "of those keys from before."
+        )
+    return answers
 
 
 def _topics(
@@ -103,47 +175,69 @@ def _topics(
     return lambda: names
 
 
-def _rounds(
-    tables: TopicTables,
-    topics: Callable[[], Sequence[str]],
-    every_ms: int | None,
-    stop: StopRequest,
-    output: Output,
-) -> int:
-    clock, number, failed = SystemEnvironment(), 0, 0
-    while not stop.is_made:
-        number += 1
-        began_ms = clock.wall_clock_ms()
-        failed = _round(number, tables, topics, output, is_only=every_ms is None)
-        if every_ms is None:
-            break
-        took_ms = max(0, clock.wall_clock_ms() - began_ms)
-        stop.wait(max(0, every_ms - took_ms) / 1000)
-    rows = [progress.row() for _, progress in sorted(tables.progress.items())]
-    for line in table(list(HEAD), rows) if rows else ():
-        output.line(line)
-    return CANNOT_RUN if failed and every_ms is None else SOUND
+class Rounds:
+    """The rounds of one job."""
 
+    def __init__(
+        self,
+        tables: TopicTables,
+        topics: Callable[[], Sequence[str]],
+        stop: StopRequest,
+        output: Output,
+        report: str | None,
+    ) -> None:
+        """`topics` names those of a round; `report` is the path of the page, if there is one."""
+        self._tables = tables
+        self._topics = topics
+        self._stop = stop
+        self._output = output
+        self._report = report
+        self._number = 0
 
-def _round(
-    number: int,
-    tables: TopicTables,
-    topics: Callable[[], Sequence[str]],
-    output: Output,
-    *,
-    is_only: bool,
-) -> int:
-    """One round; the number of failures. Raises ScanError if no other round will come."""
-    try:
-        names = topics()
-    except ScanError as error:
-        if is_only:
-            raise
-        cannot_run(f"{error}; the next round looks again.")
-        return 1
-    if not names:
-        output.line("no topic of the tier matches the pattern")
-    failed = tables.round(names)
-    behind = (progress.lag or 0 for progress in tables.progress.values())
-    output.line(round_line(number, names, failed, behind))
-    return failed
+    def run(self, every_ms: int | None) -> int:
+        """Run a round, or one so often until the job is to stop; returns the exit code."""
+        clock, failed = SystemEnvironment(), 0
+        while not self._stop.is_made:
+            self._number += 1
+            began_ms = clock.wall_clock_ms()
+            failed = self._round(is_only=every_ms is None)
+            if self._report is not None:
+                self._save_page(self._report, clock.wall_clock_ms())
+            if every_ms is None:
+                break
+            took_ms = max(0, clock.wall_clock_ms() - began_ms)
+            self._stop.wait(max(0, every_ms - took_ms) / 1000)
+        rows = [progress.row() for progress in self._progress()]
+        for line in table(list(HEAD), rows) if rows else ():
+            self._output.line(line)
+        return CANNOT_RUN if failed and every_ms is None else SOUND
+
+    def _progress(self) -> list[TopicProgress]:
+        return [progress for _, progress in sorted(self._tables.progress.items())]
+
+    def _round(self, *, is_only: bool) -> int:
+        """One round; the number of failures. Raises ScanError if no other round will come."""
+        try:
+            names = self._topics()
+        except ScanError as error:
+            if is_only:
+                raise
+            cannot_run(f"{error}; the next round looks again.")
+            return 1
+        if not names:
+            self._output.line("no topic of the tier matches the pattern")
+        failed = self._tables.round(names)
+        behind = sum(progress.lag or 0 for progress in self._progress())
+        self._output.line(round_line(self._number, len(names), failed, behind))
+        return failed
+
+    def _save_page(self, path: str, now_ms: int) -> None:
+        from .materialize_page import materialize_page
+
+        html = materialize_page(self._tables.tier, self._number, self._progress(), now_ms)
+        # The first page is announced; a job with a thousand rounds has no more to say of it.
+        output = self._output if self._number == 1 else QuietOutput(as_json=False)
+        try:
+            save_page(path, html, output, "--report")
+        except KafkaError as error:
+            cannot_run(f"{error.message} The next round tries again.")

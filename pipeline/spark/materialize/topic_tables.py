@@ -4,16 +4,20 @@ A round is an export of each topic (`jobs/export.py`), one after the other, up t
 ends at that moment. A topic that fails is tried again by the next round; the others go on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....clients.kafka_uuid import Uuid, uuid_to_string
 from ....clients.text_table import counted
 from ....clients.topic_partition import TopicPartition
 from ....tiering.store.remote_url import RemoteUrl
 from ....tiering.tools.terminal import Output, human_bytes
+from ...reading.scan_options import TopicIds
+from ...reading.topic_ids import recreated_topic
+from ..arguments.watching import run_watched
 from ..failures import FAILURES, failure_sentence, has_spark_ended
-from ..jobs.export import Export, ExportSettings, RowMapping, export_table
+from ..jobs.export import SMALL_BYTES, Export, ExportSettings, RowMapping, export_table
 from ..streaming.offset_steps import records_in
 from ..tables.export_state import ExportTable
 from ..tier_source import TierSource
@@ -44,6 +48,8 @@ class TopicProgress:
     """Those that did not fail."""
     error: str | None = None
     """Why the last round failed; None if it did not."""
+    uncompacted: int = 0
+    """The rounds that have added to the table since its small files were rewritten."""
 
     def row(self) -> list[str]:
         """The columns of `HEAD`."""
@@ -67,6 +73,10 @@ class Target(NamedTuple):
     settings: ExportSettings
     mapping: RowMapping | None = None
     """Maps the rows of each topic before they are written."""
+    new_tables: bool = False
+    """Whether a topic that was created again gets another table; otherwise it fails."""
+    compact_every: int | None = None
+    """After so many rounds that have added to it, a table's small files are rewritten."""
 
 
 class QuietOutput(Output):
@@ -92,9 +102,15 @@ class TopicTables:
         self._names = names
         self._stop = stop
         self._output = output
-        self._tables: dict[str, ExportTable] = {}
+        self._tables: dict[tuple[str, Uuid | None], ExportTable] = {}
+        """By topic and id."""
         self.progress: dict[str, TopicProgress] = {}
         """By topic."""
+
+    @property
+    def tier(self) -> str:
+        """Where the tier is."""
+        return str(self._target.location)
 
     def round(self, topics: Sequence[str]) -> int:
         """Bring the tables of these topics up to date; the number of topics that failed."""
@@ -120,7 +136,7 @@ class TopicTables:
         topic, target = progress.topic, self._target
         source = TierSource(target.location, [topic], target.isolation)
         ranges = source.ranges()
-        goal = self._table_of(topic)
+        goal = self._table_of(topic, source.topic_ids)
         progress.table = goal.name
         settings = target.settings
         export = Export(
@@ -143,17 +159,44 @@ class TopicTables:
                     f"{topic}: {counted(records_in(export.brought), 'offset')} of about "
                     f"{human_bytes(nbytes)} to {goal.name}, {progress.lag:,} behind the tier"
                 )
+                progress.uncompacted += 1
+        self._compact(progress, goal)
 
-    def _table_of(self, topic: str) -> ExportTable:
+    def _compact(self, progress: TopicProgress, goal: ExportTable) -> None:
+        """Rewrite small files if there were enough rounds."""
+        every = self._target.compact_every
+        if every is None or progress.uncompacted < every or self._stop.is_made:
+            return
+        done = run_watched(
+            self._spark,
+            self._output,
+            f"compacting {goal.name}",
+            lambda: goal.compact(SMALL_BYTES, dry_run=False),
+        )
+        progress.uncompacted = 0
+        self._output.line(
+            f"{progress.topic}: compacted {counted(done.files_before, 'file')} into "
+            f"{done.files_after}"
+        )
+
+    def _table_of(self, topic: str, topic_ids: TopicIds) -> ExportTable:
         """Raises ExportError, and KafkaError if the format cannot have such a table."""
-        if topic in self._tables:
-            return self._tables[topic]
-        name = self._names.of(topic)
-        if name.note is not None:
+        key = topic, topic_ids.get(topic)
+        if key not in self._tables:
+            table = self._named_table(topic)
+            state = table.state() if self._target.new_tables else None
+            other = None if state is None else recreated_topic(state.topic_ids, topic_ids)
+            if other is not None:
+                table = self._named_table(topic, f"_{uuid_to_string(other.current_id)}")
+                self._output.line(f"{other}; from now on its table is {table.name}")
+            self._tables[key] = table
+        return self._tables[key]
+
+    def _named_table(self, topic: str, suffix: str = "") -> ExportTable:
+        name = self._names.of(topic, suffix)
+        if name.note is not None and not suffix:
             self._output.line(name.note)
-        table = export_table(self._spark, self._target.table_format, name.name)
-        self._tables[topic] = table
-        return table
+        return export_table(self._spark, self._target.table_format, name.name)
 
 
 def lag(ranges: "Ranges", offsets: Mapping[TopicPartition, int]) -> int:
@@ -164,8 +207,7 @@ def lag(ranges: "Ranges", offsets: Mapping[TopicPartition, int]) -> int:
     )
 
 
-def round_line(number: int, topics: Sequence[str], failed: int, all_of: "Iterable[int]") -> str:
+def round_line(number: int, topics: int, failed: int, behind: int) -> str:
     """What a round has done, in one line."""
-    behind = sum(all_of)
     trouble = f", {failed} failed" if failed else ""
-    return f"round {number}: {counted(len(topics), 'topic')}{trouble}, {behind:,} behind the tier"
+    return f"round {number}: {counted(topics, 'topic')}{trouble}, {behind:,} behind the tier"

@@ -25,6 +25,7 @@ from .export_state import (
 )
 from .hadoop_files import HadoopFiles
 from .statements import add_missing_columns, execute, query
+from .upsert import upsert_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,11 +66,11 @@ class DeltaTable:
         )
         return str(newest[0][0]) if newest else None
 
-    def create(self) -> None:
+    def create(self, *, is_upsert: bool = False) -> None:
+        partitioned = "" if is_upsert else f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})"
         execute(
             self._spark,
-            f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta "
-            f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})",
+            f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta {partitioned}",
         )
 
     def add_columns(self, rows: "DataFrame") -> None:
@@ -95,13 +96,16 @@ class DeltaTable:
             raise commit_conflict(self.name, after.sequence)
 
     def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
-        statement = f"DELETE FROM {self._quoted} WHERE {rows_condition(ranges)}"
+        self._change(f"DELETE FROM {self._quoted} WHERE {rows_condition(ranges)}", after)
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        self._change(upsert_statement(self._quoted, rows), after)
+
+    def _change(self, statement: str, after: Exported) -> None:
+        """Run a statement that changes rows, in the commit of this state."""
         with self._settings(after):
             execute(self._spark, statement)
-        self._ensure_commit(after)
-
-    def _ensure_commit(self, after: Exported) -> None:
-        """Commit the state alone if a statement has not: Delta makes no commit without a change."""
+        # Delta makes no commit without a change.
         if self._saved_state() != after.to_json(self._run):
             none = self._spark.read.format("delta").load(self.name).limit(0)
             self.append(none, after)

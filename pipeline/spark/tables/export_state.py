@@ -58,6 +58,10 @@ class Exported(NamedTuple):
     topic_ids: TopicIds
     """A topic's id is unknown if an earlier version exported it, or its commits have expired."""
     epochs: Epochs = MappingProxyType({})
+    starts: Mapping[TopicPartition, int] = MappingProxyType({})
+    """Rows below these offsets were deleted, or never there."""
+    is_upsert: bool = False
+    """Whether the table holds the newest record of each key, and not all records."""
 
     def to_json(self, run: str = "") -> str:
         """The state as JSON; `run` distinguishes two runs that wrote the same state."""
@@ -67,6 +71,8 @@ class Exported(NamedTuple):
             "offsets": offsets_to_json(self.offsets),
             "topicIds": topic_ids_to_json(self.topic_ids),
             "epochs": epochs_to_json(self.epochs),
+            "starts": offsets_to_json(self.starts),
+            **({"upsert": True} if self.is_upsert else {}),
             **({"run": run} if run else {}),
         }
         return json.dumps(content, separators=(",", ":"))
@@ -78,12 +84,11 @@ class Exported(NamedTuple):
 
         `epochs` are the histories of all rows of those partitions.
         """
-        return Exported(
-            self.series,
-            self.sequence + 1,
-            {**self.offsets, **offsets},
-            {**self.topic_ids, **topic_ids},
-            {**self.epochs, **epochs},
+        return self._replace(
+            sequence=self.sequence + 1,
+            offsets={**self.offsets, **offsets},
+            topic_ids={**self.topic_ids, **topic_ids},
+            epochs={**self.epochs, **epochs},
         )
 
 
@@ -103,6 +108,8 @@ def exported_from_json(text: str, table: str) -> Exported:
             offsets_from_json(content["offsets"]),
             topic_ids_from_json(content.get("topicIds", {})),
             epochs_from_json(content.get("epochs", {})),
+            offsets_from_json(content.get("starts", {})),
+            content.get("upsert") is True,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ExportError(f"The saved progress of exports to {table} cannot be read.") from error
@@ -154,8 +161,8 @@ class ExportTable(Protocol):
         """The table's state; None if there is no table. First completes a killed job's commit."""
         ...
 
-    def create(self) -> None:
-        """Create an empty table if it does not exist."""
+    def create(self, *, is_upsert: bool = False) -> None:
+        """Create an empty table if it does not exist; one for `upsert` has no partitions."""
         ...
 
     def add_columns(self, rows: "DataFrame") -> None:
@@ -164,6 +171,13 @@ class ExportTable(Protocol):
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         """Commit rows and offsets atomically. Raises ExportError if the number is taken."""
+        ...
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        """Bring the newest record of each key (`upsert.py`), and the offsets, atomically.
+
+        Raises ExportError if the number is taken, KafkaError if the format cannot.
+        """
         ...
 
     def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:

@@ -28,6 +28,7 @@ from .export_state import (
     what_it_holds,
 )
 from .statements import add_missing_columns, execute
+from .upsert import upsert_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,14 +90,15 @@ class IcebergTable:
                 return str(text)
         return None
 
-    def create(self) -> None:
+    def create(self, *, is_upsert: bool = False) -> None:
+        partitioned = "" if is_upsert else f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})"
         namespace = self.name.rpartition(".")[0]
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
         execute(self._spark, f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         execute(
             self._spark,
             f"CREATE TABLE IF NOT EXISTS {self.name} ({SCHEMA}) USING iceberg "
-            f"PARTITIONED BY ({', '.join(PARTITIONED_BY)}) TBLPROPERTIES ({properties})",
+            f"{partitioned} TBLPROPERTIES ({properties})",
         )
 
     def add_columns(self, rows: "DataFrame") -> None:
@@ -104,18 +106,25 @@ class IcebergTable:
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         with self._staging(after):
-            (
-                rows.writeTo(self.name)
-                .option(f"snapshot-property.{_STATE}", after.to_json())
-                .option(f"snapshot-property.{_RUN}", self._run)
-                .append()
-            )
+            self._append(rows, after)
+
+    def _append(self, rows: "DataFrame", after: Exported) -> None:
+        (
+            rows.writeTo(self.name)
+            .option(f"snapshot-property.{_STATE}", after.to_json())
+            .option(f"snapshot-property.{_RUN}", self._run)
+            .append()
+        )
 
     def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
         # Iceberg does not stage a deletion of whole files; no condition on abs() selects those.
         condition = f"({rows_condition(ranges)}) AND abs(offset) >= 0"
         with self._staging(after):
             self._change(f"DELETE FROM {self.name} WHERE {condition}", after)
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        with self._staging(after):
+            self._change(upsert_statement(self.name, rows), after)
 
     def _change(self, statement: str, after: Exported) -> None:
         """Run a statement that changes rows; it has settings in the place of options."""
@@ -125,6 +134,9 @@ class IcebergTable:
             self._spark.conf.set(name, value)
         try:
             execute(self._spark, statement)
+            if not self._staged(after):
+                # Nothing has changed but the state.
+                self._append(self._spark.table(self.name).limit(0), after)
         finally:
             for name in settings:
                 self._spark.conf.unset(name)
@@ -138,11 +150,10 @@ class IcebergTable:
     @contextmanager
     def _staging(self, after: Exported) -> Generator[None]:
         """Stage what is written in this context, and publish it at its end."""
-        wap_id = f"{after.series}-{after.sequence}"
-        self._spark.conf.set("spark.wap.id", wap_id)
+        self._spark.conf.set("spark.wap.id", _wap_id(after))
         try:
             yield
-            self._publish(wap_id)
+            self._publish(after)
         except Exception as error:
             # However Spark wraps the error, its text contains Iceberg's own message.
             if any(words in str(error) for words in _CONFLICTS):
@@ -151,16 +162,22 @@ class IcebergTable:
         finally:
             self._spark.conf.unset("spark.wap.id")
 
-    def _publish(self, wap_id: str) -> None:
-        (staged,) = execute(
-            self._spark,
-            f"SELECT snapshot_id FROM {self.name}.snapshots WHERE summary['wap.id'] = '{wap_id}' "
-            f"AND summary['{_RUN}'] = '{self._run}' ORDER BY committed_at DESC LIMIT 1",
-        )
+    def _publish(self, after: Exported) -> None:
+        (staged,) = self._staged(after)
         execute(
             self._spark,
-            f"CALL {self._catalog}.system.cherrypick_snapshot('{self._table}', {int(staged[0])})",
+            f"CALL {self._catalog}.system.cherrypick_snapshot('{self._table}', {staged})",
         )
+
+    def _staged(self, after: Exported) -> list[int]:
+        """The snapshot that this run has staged for a commit, if it has."""
+        staged = execute(
+            self._spark,
+            f"SELECT snapshot_id FROM {self.name}.snapshots "
+            f"WHERE summary['wap.id'] = '{_wap_id(after)}' "
+            f"AND summary['{_RUN}'] = '{self._run}' ORDER BY committed_at DESC LIMIT 1",
+        )
+        return [int(row[0]) for row in staged]
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         small = execute(
@@ -179,3 +196,7 @@ class IcebergTable:
         return Compaction(
             int(row["rewritten_data_files_count"]), int(row["added_data_files_count"])
         )
+
+
+def _wap_id(after: Exported) -> str:
+    return f"{after.series}-{after.sequence}"

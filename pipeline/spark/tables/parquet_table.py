@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from ....clients.errors import KafkaError
 from ....clients.kafka_uuid import uuid_to_string
 from ....clients.runtime.environment import SystemEnvironment
 from ..known_jars import GCS, kind_of_url
@@ -77,7 +78,9 @@ class ParquetTable:
         self._move_files(manifest)
         return exported_from_json(json.dumps(manifest["exported"]), self.name)
 
-    def create(self) -> None:
+    def create(self, *, is_upsert: bool = False) -> None:
+        if is_upsert:
+            raise self._append_only()
         self._files.make_folder(_COMMITS)
 
     def add_columns(self, rows: "DataFrame") -> None:
@@ -91,7 +94,14 @@ class ParquetTable:
 
     def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
         del ranges, after
-        raise refusal(f"Rows cannot be deleted from {self.name}: use Iceberg or Delta for that.")
+        raise self._append_only()
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        del rows, after
+        raise self._append_only()
+
+    def _append_only(self) -> KafkaError:
+        return refusal(f"{self.name} is of Parquet files, and append only: use Iceberg or Delta.")
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         state = self.state()

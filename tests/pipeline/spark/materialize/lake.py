@@ -1,11 +1,13 @@
 """Topics in a tier in a folder, and tables that `materialize` keeps of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.record.batch import Record
+from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.pipeline.spark.__main__ import main
 from tierlog.pipeline.spark.jobs.export import export_table
@@ -46,6 +48,22 @@ class Lake:
         self._bucket.put(self._segments, offsets, history, partition=partition)
         self._bucket.write_to(self.tier)
 
+    def put_records(
+        self, topic: str, first: int, *records: tuple[bytes | None, bytes | None]
+    ) -> None:
+        """Add a segment of records with these keys and values."""
+        self._segments += 1
+        batch = build_batch(
+            [
+                Record(offset, offset * 10, key, value, ())
+                for offset, (key, value) in enumerate(records, first)
+            ],
+            base_offset=first,
+            leader_epoch=0,
+        )
+        self._bucket.put_log(self._segments, bytes(batch), partition=topic_partition(topic))
+        self._bucket.write_to(self.tier)
+
     def drop(self, topic: str, first_offset: int) -> None:
         """Remove the segment of a topic that begins at this offset."""
         for key in list(self._bucket.objects):
@@ -76,6 +94,13 @@ class Lake:
     def rows(self, name: str) -> DataFrame:
         goal = export_table(self.spark, self.kind, self.template.replace("{topic}", name))
         return rows_of(self.spark, self.kind, goal)
+
+    def values(self, name: str) -> Mapping[bytes, bytes]:
+        """The value of each key of a table, in which no key is twice."""
+        rows = self.rows(name).select("key", "value").collect()
+        values = {bytes(row[0]): bytes(row[1]) for row in rows}
+        assert len(values) == len(rows)
+        return values
 
     def offsets(self, name: str) -> Sequence[int]:
         """The offsets in a table, with those that are there twice."""

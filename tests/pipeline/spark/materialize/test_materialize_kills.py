@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,13 +33,13 @@ SEGMENT = 60
 COMMIT = 25
 
 
-def run_and_kill(lake: Lake, warehouse: Path, chance: random.Random) -> bool:
+def run_and_kill(lake: Lake, warehouse: Path, chance: random.Random, *words: str) -> bool:
     """Run the job in rounds, kill it with its JVM; whether it was killed in its first rounds."""
     options = [word for each in SMALL_SPARK.items() for word in ("--conf", "=".join(each))]
     command = [
         *(sys.executable, "-m", "tierlog.pipeline.spark"),
         *lake.arguments("--pattern", ".*", "--every", "1ms", "--warehouse", str(warehouse)),
-        *("--records-per-commit", str(COMMIT), "--master", "local[2]", *options),
+        *("--records-per-commit", str(COMMIT), "--master", "local[2]", *options, *words),
     ]
     clock = SystemEnvironment()
     with subprocess.Popen(
@@ -86,3 +87,37 @@ def test_a_killed_job_is_run_again_and_each_table_holds_each_record_once(
     assert lake.run("--pattern", ".*") == 0
     for topic, end in ends.items():
         assert lake.offsets(topic) == list(range(end))
+
+
+def newest(log: Sequence[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
+    """The newest value of each key in a log, without those that were deleted."""
+    return {key: value for key, value in dict(log).items() if value is not None}
+
+
+@pytest.mark.timeout(600 + 180 * KILLS)
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_killed_upsert_is_run_again_and_each_table_holds_the_newest_of_each_key(
+    spark: SparkSession, tmp_path: Path, warehouse: Path, kind: str
+) -> None:
+    chance = random.Random(f"upsert {kind} {KILLS}")
+    lake = Lake(spark, kind, tmp_path)
+    log: list[tuple[bytes, bytes | None]] = []
+    for kill in range(1, KILLS + 1):
+        records = [
+            (b"%d" % chance.randrange(20), chance.choice([None, b"%d" % n, b"%d" % n]))
+            for n in range(len(log), len(log) + 4 * COMMIT)
+        ]
+        for topic in TOPICS:
+            lake.put_records(topic, len(log), *records)
+        log += records
+        assert run_and_kill(lake, warehouse, chance, "--upsert"), "nothing stopped the job"
+        ends = {
+            topic: sum(state.offsets.values()) if (state := lake.state(topic)) else 0
+            for topic in TOPICS
+        }
+        print(f"{kind}, kill {kill}: the tables end at {ends} of {len(log)}", flush=True)
+        for topic, end in ends.items():
+            assert not end or lake.values(topic) == newest(log[:end])
+    assert lake.run("--pattern", ".*", "--upsert") == 0
+    for topic in TOPICS:
+        assert lake.values(topic) == newest(log)
