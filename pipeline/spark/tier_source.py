@@ -80,6 +80,7 @@ class TierSource:
         ranges: Mapping[TopicPartition, OffsetRange],
         *,
         fail_on_data_loss: bool = True,
+        may_be_compacted: bool = False,
     ) -> "DataFrame":
         """The records of these offsets.
 
@@ -97,6 +98,7 @@ class TierSource:
             .option("startingOffsets", _json(first))
             .option("endingOffsets", _json(end))
             .option("failOnDataLoss", str(fail_on_data_loss).lower())
+            .option("mayBeCompacted", str(may_be_compacted).lower())
             .load()
         )
 

@@ -282,7 +282,10 @@ class Export:
             }
 
     def _rows(self, step: Ranges, settings: ExportSettings) -> "DataFrame":
-        rows = self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
+        accept_loss, is_upsert = settings.accept_loss, settings.is_upsert
+        rows = self._source.rows(
+            self._spark, step, fail_on_data_loss=not accept_loss, may_be_compacted=is_upsert
+        )
         if self._mapping is None:
             return with_date(rows)
         rows = with_date(self._mapping(rows))

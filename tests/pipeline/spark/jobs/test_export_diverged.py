@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from tierlog.pipeline.spark.jobs.export import Export, ExportSettings
 from tierlog.pipeline.spark.tables.export_state import ExportError, ExportTable
 from tierlog.tests.pipeline.spark.exports import FORMATS, goal_of, rows_of
+from tierlog.tests.pipeline.spark.folder_exports import export, source_of
 from tierlog.tests.pipeline.spark.folder_tier import Tier
-from tierlog.tests.pipeline.spark.jobs.test_export_recreated import export, source_of
 from tierlog.tiering.tools.terminal import Output
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
