@@ -425,7 +425,8 @@ class _TaskReader:
             yield batch
 
     def _check_gap(self, offset: int, scan_range: ScanRange) -> None:
-        if offset > self._expected and self._options.fail_on_data_loss:
+        options = self._options
+        if offset > self._expected and options.fail_on_data_loss and not options.may_be_compacted:
             raise ScanError(
                 f"{scan_range.key} holds no record at the offsets {self._expected} to {offset - 1} "
                 "(a topic that was compacted once may have such gaps: failOnDataLoss=false reads "

@@ -11,6 +11,8 @@
     topicIds                      JSON {"topic": "its id"}: a topic with another id ends the query
     isolation                     read_uncommitted or read_committed
     failOnDataLoss                true or false: whether missing offsets fail the query
+    mayBeCompacted                true or false: whether offsets that are missing inside a segment,
+                                  as after a compaction, are no loss
     columns                       the columns to read, separated by commas; default all
     includeHeaders                true or false: whether the default columns include headers
     maxPartitionBytes             about how many bytes of segments a task reads
@@ -84,7 +86,8 @@ NULLABLE = frozenset({"key", "value", HEADERS})
 _NAMES = frozenset(
     {
         *("path", *(name.lower() for name in STRATEGIES), "partition", "topicids"),
-        *("isolation", _KAFKA_ISOLATION, "failondataloss", "columns", "includeheaders"),
+        *("isolation", _KAFKA_ISOLATION, "failondataloss", "maybecompacted"),
+        *("columns", "includeheaders"),
         *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
         *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
         *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "minpartitions"),
@@ -133,6 +136,8 @@ class ScanOptions:
     """Whether a starting time after every record means latest; otherwise it is an error."""
     is_read_committed: bool = False
     fail_on_data_loss: bool = True
+    may_be_compacted: bool = False
+    """Offsets that are missing between two batches of a segment are no loss."""
     columns: tuple[str, ...] = tuple(COLUMNS)
     max_partition_bytes: int = PARTITION_BYTES
     min_partitions: int | None = None
@@ -199,6 +204,7 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
         ),
         is_read_committed=_is_read_committed(options),
         fail_on_data_loss=one_of(options, "failOnDataLoss", "false", "true", default=True),
+        may_be_compacted=one_of(options, "mayBeCompacted", "false", "true"),
         columns=columns_option(options),
         max_partition_bytes=number_if_stated(options, "maxPartitionBytes") or PARTITION_BYTES,
         min_partitions=number_if_stated(options, "minPartitions"),

@@ -8,23 +8,16 @@ import argparse
 import logging
 import re
 from collections.abc import Sequence
-from typing import Any, cast
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
-
-from ...clients.errors import KafkaError
-from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, cannot_run
-from ..reading.scan_options import ScanError
 from . import jar_list
 from .audit import audit
+from .failures import FAILURES, failure_sentence
 from .jobs import backfill, export
+from .materialize import materialize
 from .profile import profile
-from .tables.export_state import ExportError
-from .topic_writer import TopicWriterError
 
-_JOBS = (audit, export, backfill, profile)
+_JOBS = (audit, export, materialize, backfill, profile)
 
 _MASTERS = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+:[0-9]+|yarn|k8s://.+")
 
@@ -74,25 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.conf = {"spark.log.level": "FATAL", **settings}
     try:
         return int(options.run(options))
-    except KafkaError as error:
-        return cannot_run(error.message)
-    except (ScanError, ExportError, TopicWriterError, RemoteStorageError) as error:
-        return cannot_run(f"{error}".rstrip(".") + ".")
-    except PySparkException as error:
-        return cannot_run(_first_words(str(error)))
-    except Py4JJavaError as error:
-        # PySpark raises this if it does not convert the error, such as when no session can start.
-        return cannot_run(_first_words(str(cast("Any", error).java_exception.getMessage())))
-    except Py4JError as error:
-        return cannot_run(f"Spark has ended: {error}")
+    except FAILURES as error:
+        return cannot_run(failure_sentence(error))
     except KeyboardInterrupt:
         return CANNOT_RUN
-
-
-def _first_words(said: str) -> str:
-    """The message to print: our own code's message if there is one, or Spark's first line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
-    if ours:
-        return ours[-1].partition("Error: ")[2].strip()
-    return lines[0] if lines else "Spark has ended without a message."

@@ -20,9 +20,12 @@ from ..reading.scan_options import (
     topic_ids_to_json,
 )
 from ..reading.tier_lineages import TierLineages
+from ..reading.tier_topics import TierTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from ...tiering.tools.lineage_choice import TierLineage
 
 
 class TierSource:
@@ -31,13 +34,14 @@ class TierSource:
     def __init__(self, location: RemoteUrl, topics: Sequence[str], isolation: str) -> None:
         self._location = location
         self._options = {
-            "path": location.url,
+            **_location_options(location),
             "topic": ",".join(topics),
             "isolation": isolation,
-            **dict(_flatten(STORAGE_PREFIX, location.options)),
         }
         self.topic_ids: TopicIds = {}
         """The ids that the last `ranges` found. `rows` fails rather than read other topics."""
+        self.lineages: Mapping[TopicPartition, TierLineage] = {}
+        """What makes up each partition's log, as the last `ranges` saw it."""
 
     def __str__(self) -> str:
         return str(self._location)
@@ -52,10 +56,23 @@ class TierSource:
             async with opened_tier(options.location) as opened:
                 tier = CachingTier(opened, options.location)
                 view = await TierLineages.of(tier, options).look()
-                self.topic_ids = view.topic_ids
+                self.topic_ids, self.lineages = view.topic_ids, view.lineages
                 return await scan_ranges(tier, view, options)
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None
+
+    def nbytes_in(self, ranges: Mapping[TopicPartition, OffsetRange]) -> int:
+        """About how many bytes of segments hold these offsets, by what `ranges` saw."""
+        nbytes = 0
+        for partition, offset_range in ranges.items():
+            lineage = self.lineages.get(partition)
+            for stretch in () if lineage is None else lineage.stretches:
+                first = max(stretch.first_offset, offset_range.first)
+                shared = min(stretch.end_offset, offset_range.end) - first
+                segment = stretch.segment
+                offsets = segment.end_offset + 1 - segment.start_offset
+                nbytes += segment.segment_size_bytes * max(shared, 0) // offsets
+        return nbytes
 
     def rows(
         self,
@@ -63,6 +80,7 @@ class TierSource:
         ranges: Mapping[TopicPartition, OffsetRange],
         *,
         fail_on_data_loss: bool = True,
+        may_be_compacted: bool = False,
     ) -> "DataFrame":
         """The records of these offsets.
 
@@ -80,8 +98,33 @@ class TierSource:
             .option("startingOffsets", _json(first))
             .option("endingOffsets", _json(end))
             .option("failOnDataLoss", str(fail_on_data_loss).lower())
+            .option("mayBeCompacted", str(may_be_compacted).lower())
             .load()
         )
+
+
+class MatchingTopics:
+    """The topics of a tier that match a pattern, at the moment of each look."""
+
+    def __init__(self, location: RemoteUrl, pattern: str) -> None:
+        """Raises ScanError if the pattern is invalid."""
+        self._options = scan_options({**_location_options(location), "subscribePattern": pattern})
+        self._topics = TierTopics(self._options)
+
+    def names(self) -> tuple[str, ...]:
+        """Those of which a complete segment is there, sorted. Raises ScanError."""
+        return asyncio.run(self._names())
+
+    async def _names(self) -> tuple[str, ...]:
+        try:
+            async with opened_tier(self._options.location) as tier:
+                return (await self._topics.resolved(tier)).topics
+        except RemoteStorageError as error:
+            raise ScanError(str(error)) from None
+
+
+def _location_options(location: RemoteUrl) -> dict[str, str]:
+    return {"path": location.url, **dict(_flatten(STORAGE_PREFIX, location.options))}
 
 
 def _json(offsets: Mapping[TopicPartition, int]) -> str:

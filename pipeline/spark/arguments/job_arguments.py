@@ -38,11 +38,16 @@ def positive(text: str) -> int:
     return number
 
 
-def add_record_arguments(parser: argparse.ArgumentParser) -> None:
+def add_record_arguments(parser: argparse.ArgumentParser, *, or_pattern: bool = False) -> None:
     """Add the arguments that select records and control how they are copied."""
-    parser.add_argument(
-        "--topic", action="append", required=True, help="may be given several times"
-    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--topic", action="append", help="may be given several times")
+    if or_pattern:
+        which.add_argument(
+            "--pattern",
+            metavar="REGEX",
+            help="the topics with names that match as a whole (RE2), also those that come later",
+        )
     parser.add_argument(
         "--warehouse", metavar="URL", help="Iceberg: where the catalog `lake` keeps its tables"
     )

@@ -23,21 +23,22 @@ def add_report_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def check_place(path: str) -> None:
+def check_place(path: str, option: str = "--html") -> None:
     """Raise KafkaError if the page's folder does not exist; called first, as reading takes long."""
     folder = os.path.dirname(absolute_path(path))
     if not OsFiles().is_directory(folder):
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"--html {path}: there is no folder {folder} to write it to."
+            ErrorCode.INVALID_CONFIG,
+            f"{option} {path}: there is no folder {folder} to write it to.",
         )
 
 
-def save_page(path: str, html: str, output: Output) -> None:
-    """Write a page. Raises KafkaError(INVALID_CONFIG)."""
+def save_page(path: str, html: str, output: Output, option: str = "--html") -> None:
+    """Write a page, which replaces one that is there. Raises KafkaError(INVALID_CONFIG)."""
     try:
         OsFiles().atomic_replace(path, html.encode(), durable=False)
     except OSError as error:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"--html {path} cannot be written: {error.strerror}."
+            ErrorCode.INVALID_CONFIG, f"{option} {path} cannot be written: {error.strerror}."
         ) from error
     output.line(f"the report is in {path}")

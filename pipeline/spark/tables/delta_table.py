@@ -6,6 +6,8 @@ not above the last one, and lets only one of two concurrent writers of the same 
 after each write the export checks that the latest commit is its own.
 """
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -18,13 +20,18 @@ from .export_state import (
     Compaction,
     Exported,
     commit_conflict,
+    rows_condition,
     what_it_holds,
 )
 from .hadoop_files import HadoopFiles
-from .statements import execute, query
+from .statements import add_missing_columns, execute, query
+from .upsert import upsert_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from ....clients.topic_partition import TopicPartition
+    from ...reading.scan_bounds import OffsetRange
 
 _TARGET_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 _SMALL_SIZE = "spark.databricks.delta.optimize.minFileSize"
@@ -59,12 +66,16 @@ class DeltaTable:
         )
         return str(newest[0][0]) if newest else None
 
-    def create(self) -> None:
+    def create(self, *, is_upsert: bool = False) -> None:
+        partitioned = "" if is_upsert else f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})"
         execute(
             self._spark,
-            f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta "
-            f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})",
+            f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta {partitioned}",
         )
+
+    def add_columns(self, rows: "DataFrame") -> None:
+        there = self._spark.read.format("delta").load(self.name)
+        add_missing_columns(self._spark, self._quoted, there, rows)
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         text = after.to_json(self._run)
@@ -83,6 +94,41 @@ class DeltaTable:
             raise
         if self._saved_state() != text:
             raise commit_conflict(self.name, after.sequence)
+
+    def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
+        self._change(f"DELETE FROM {self._quoted} WHERE {rows_condition(ranges)}", after)
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        self._change(upsert_statement(self._quoted, rows), after)
+
+    def _change(self, statement: str, after: Exported) -> None:
+        """Run a statement that changes rows, in the commit of this state."""
+        with self._settings(after):
+            execute(self._spark, statement)
+        # Delta makes no commit without a change.
+        if self._saved_state() != after.to_json(self._run):
+            none = self._spark.read.format("delta").load(self.name).limit(0)
+            self.append(none, after)
+
+    @contextmanager
+    def _settings(self, after: Exported) -> Generator[None]:
+        """Statements have no options: what `append` states as such are settings for them."""
+        settings = {
+            "spark.databricks.delta.write.txnAppId": after.series,
+            "spark.databricks.delta.write.txnVersion": str(after.sequence),
+            "spark.databricks.delta.commitInfo.userMetadata": after.to_json(self._run),
+        }
+        for name, value in settings.items():
+            self._spark.conf.set(name, value)
+        try:
+            yield
+        except PySparkException as error:
+            if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
+                raise commit_conflict(self.name, after.sequence) from error
+            raise
+        finally:
+            for name in settings:
+                self._spark.conf.unset(name)
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         if dry_run:

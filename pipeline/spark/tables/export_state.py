@@ -3,7 +3,8 @@
 The offsets that a table holds are written in the same commit as the rows, so both change
 atomically. This is why a job that is killed at any point and restarted exports each record exactly
 once. The ids of the topics are written with the offsets: those of a topic that was deleted and
-created again are of other records, which do not belong behind the old ones.
+created again are of other records, which do not belong behind the old ones. So are the leader
+epochs (`exported_epochs.py`).
 
 Commit numbers protect against concurrent jobs, such as one that was believed dead: commit n+1
 builds on commit n, and a table accepts each number only once. The job that commits second is
@@ -14,6 +15,7 @@ again at 1 in a new series (`exported_from_rows`).
 import hashlib
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ....clients.errors import ErrorCode, KafkaError
@@ -25,9 +27,12 @@ from ...reading.scan_options import (
     topic_ids_from_json,
     topic_ids_to_json,
 )
+from .exported_epochs import Epochs, epochs_from_json, epochs_to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from ...reading.scan_bounds import OffsetRange
 
 FIRST_SERIES = "tierlog-export"
 SCHEMA = (
@@ -52,6 +57,11 @@ class Exported(NamedTuple):
     offsets: Mapping[TopicPartition, int]
     topic_ids: TopicIds
     """A topic's id is unknown if an earlier version exported it, or its commits have expired."""
+    epochs: Epochs = MappingProxyType({})
+    starts: Mapping[TopicPartition, int] = MappingProxyType({})
+    """Rows below these offsets were deleted, or never there."""
+    is_upsert: bool = False
+    """Whether the table holds the newest record of each key, and not all records."""
 
     def to_json(self, run: str = "") -> str:
         """The state as JSON; `run` distinguishes two runs that wrote the same state."""
@@ -60,17 +70,25 @@ class Exported(NamedTuple):
             "sequence": self.sequence,
             "offsets": offsets_to_json(self.offsets),
             "topicIds": topic_ids_to_json(self.topic_ids),
+            "epochs": epochs_to_json(self.epochs),
+            "starts": offsets_to_json(self.starts),
+            **({"upsert": True} if self.is_upsert else {}),
             **({"run": run} if run else {}),
         }
         return json.dumps(content, separators=(",", ":"))
 
-    def after(self, offsets: Mapping[TopicPartition, int], topic_ids: TopicIds) -> "Exported":
-        """The state after the commit that reaches these offsets of these topics."""
-        return Exported(
-            self.series,
-            self.sequence + 1,
-            {**self.offsets, **offsets},
-            {**self.topic_ids, **topic_ids},
+    def after(
+        self, offsets: Mapping[TopicPartition, int], topic_ids: TopicIds, epochs: Epochs
+    ) -> "Exported":
+        """The state after the commit that reaches these offsets of these topics.
+
+        `epochs` are the histories of all rows of those partitions.
+        """
+        return self._replace(
+            sequence=self.sequence + 1,
+            offsets={**self.offsets, **offsets},
+            topic_ids={**self.topic_ids, **topic_ids},
+            epochs={**self.epochs, **epochs},
         )
 
 
@@ -89,6 +107,9 @@ def exported_from_json(text: str, table: str) -> Exported:
             sequence,
             offsets_from_json(content["offsets"]),
             topic_ids_from_json(content.get("topicIds", {})),
+            epochs_from_json(content.get("epochs", {})),
+            offsets_from_json(content.get("starts", {})),
+            content.get("upsert") is True,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ExportError(f"The saved progress of exports to {table} cannot be read.") from error
@@ -140,17 +161,44 @@ class ExportTable(Protocol):
         """The table's state; None if there is no table. First completes a killed job's commit."""
         ...
 
-    def create(self) -> None:
-        """Create an empty table if it does not exist."""
+    def create(self, *, is_upsert: bool = False) -> None:
+        """Create an empty table if it does not exist; one for `upsert` has no partitions."""
+        ...
+
+    def add_columns(self, rows: "DataFrame") -> None:
+        """Give the table the columns of these rows that it lacks; rows before have null there."""
         ...
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         """Commit rows and offsets atomically. Raises ExportError if the number is taken."""
         ...
 
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        """Bring the newest record of each key (`upsert.py`), and the offsets, atomically.
+
+        Raises ExportError if the number is taken, KafkaError if the format cannot.
+        """
+        ...
+
+    def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
+        """Delete the rows of these offsets, and commit the offsets, atomically.
+
+        Raises ExportError if the number is taken, KafkaError if the format cannot delete rows.
+        """
+        ...
+
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         """Rewrite files below `small_bytes` into larger ones; the records do not change."""
         ...
+
+
+def rows_condition(ranges: "Mapping[TopicPartition, OffsetRange]") -> str:
+    """A condition of SQL that the rows of these offsets meet, and no others."""
+    return " OR ".join(
+        f"(topic = '{partition.topic}' AND partition = {partition.partition} "
+        f"AND offset >= {offsets.first} AND offset < {offsets.end})"
+        for partition, offsets in sorted(ranges.items())
+    )
 
 
 def commit_conflict(name: str, sequence: int) -> ExportError:

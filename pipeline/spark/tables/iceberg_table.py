@@ -10,6 +10,8 @@ ancestor with offsets. If a staged snapshot is cherry-picked onto a newer one, t
 snapshot has no offsets itself, but names the staged one as its source, which has them.
 """
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ....clients.kafka_uuid import uuid_to_string
@@ -20,16 +22,28 @@ from .export_state import (
     Compaction,
     Exported,
     commit_conflict,
+    exported_from_json,
     refusal,
+    rows_condition,
     what_it_holds,
 )
-from .statements import execute
+from .statements import add_missing_columns, execute
+from .upsert import upsert_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ....clients.topic_partition import TopicPartition
+    from ...reading.scan_bounds import OffsetRange
+
 _STATE = "tierlog.exported"
 _RUN = "tierlog.run"
+_SNAPSHOT_SETTING = "spark.sql.iceberg.snapshot-property."
+_CONFLICTS = (
+    "wap id that was published already",
+    # A change of rows is published only on top of the snapshot that it has read.
+    "not append, dynamic overwrite, or fast-forward",
+)
 _PROPERTIES = {
     "write.wap.enabled": "true",
     # A task reads neighbouring records of one partition, of few dates, so no shuffle is needed.
@@ -76,45 +90,94 @@ class IcebergTable:
                 return str(text)
         return None
 
-    def create(self) -> None:
+    def create(self, *, is_upsert: bool = False) -> None:
+        partitioned = "" if is_upsert else f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})"
         namespace = self.name.rpartition(".")[0]
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
         execute(self._spark, f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         execute(
             self._spark,
             f"CREATE TABLE IF NOT EXISTS {self.name} ({SCHEMA}) USING iceberg "
-            f"PARTITIONED BY ({', '.join(PARTITIONED_BY)}) TBLPROPERTIES ({properties})",
+            f"{partitioned} TBLPROPERTIES ({properties})",
         )
 
+    def add_columns(self, rows: "DataFrame") -> None:
+        add_missing_columns(self._spark, self.name, self._spark.table(self.name), rows)
+
     def append(self, rows: "DataFrame", after: Exported) -> None:
-        wap_id = f"{after.series}-{after.sequence}"
-        self._spark.conf.set("spark.wap.id", wap_id)
+        with self._staging(after):
+            self._append(rows, after)
+
+    def _append(self, rows: "DataFrame", after: Exported) -> None:
+        (
+            rows.writeTo(self.name)
+            .option(f"snapshot-property.{_STATE}", after.to_json())
+            .option(f"snapshot-property.{_RUN}", self._run)
+            .append()
+        )
+
+    def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
+        # Iceberg does not stage a deletion of whole files; no condition on abs() selects those.
+        condition = f"({rows_condition(ranges)}) AND abs(offset) >= 0"
+        with self._staging(after):
+            self._change(f"DELETE FROM {self.name} WHERE {condition}", after)
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        with self._staging(after):
+            self._change(upsert_statement(self.name, rows), after)
+
+    def _change(self, statement: str, after: Exported) -> None:
+        """Run a statement that changes rows; it has settings in the place of options."""
+        properties = {_STATE: after.to_json(), _RUN: self._run}
+        settings = {f"{_SNAPSHOT_SETTING}{name}": text for name, text in properties.items()}
+        for name, value in settings.items():
+            self._spark.conf.set(name, value)
         try:
-            (
-                rows.writeTo(self.name)
-                .option(f"snapshot-property.{_STATE}", after.to_json())
-                .option(f"snapshot-property.{_RUN}", self._run)
-                .append()
-            )
-            self._publish(wap_id)
+            execute(self._spark, statement)
+            if not self._staged(after):
+                # Nothing has changed but the state.
+                self._append(self._spark.table(self.name).limit(0), after)
+        finally:
+            for name in settings:
+                self._spark.conf.unset(name)
+        # Only appends are published by their number. A change is published on top of what it has
+        # read or not at all, so it is enough that the commit before this one was that.
+        before = self._saved_state()
+        number = 0 if before is None else exported_from_json(before, self.name).sequence
+        if number != after.sequence - 1:
+            raise commit_conflict(self.name, after.sequence)
+
+    @contextmanager
+    def _staging(self, after: Exported) -> Generator[None]:
+        """Stage what is written in this context, and publish it at its end."""
+        self._spark.conf.set("spark.wap.id", _wap_id(after))
+        try:
+            yield
+            self._publish(after)
         except Exception as error:
             # However Spark wraps the error, its text contains Iceberg's own message.
-            if "wap id that was published already" in str(error):
+            if any(words in str(error) for words in _CONFLICTS):
                 raise commit_conflict(self.name, after.sequence) from error
             raise
         finally:
             self._spark.conf.unset("spark.wap.id")
 
-    def _publish(self, wap_id: str) -> None:
-        (staged,) = execute(
-            self._spark,
-            f"SELECT snapshot_id FROM {self.name}.snapshots WHERE summary['wap.id'] = '{wap_id}' "
-            f"AND summary['{_RUN}'] = '{self._run}' ORDER BY committed_at DESC LIMIT 1",
-        )
+    def _publish(self, after: Exported) -> None:
+        (staged,) = self._staged(after)
         execute(
             self._spark,
-            f"CALL {self._catalog}.system.cherrypick_snapshot('{self._table}', {int(staged[0])})",
+            f"CALL {self._catalog}.system.cherrypick_snapshot('{self._table}', {staged})",
         )
+
+    def _staged(self, after: Exported) -> list[int]:
+        """The snapshot that this run has staged for a commit, if it has."""
+        staged = execute(
+            self._spark,
+            f"SELECT snapshot_id FROM {self.name}.snapshots "
+            f"WHERE summary['wap.id'] = '{_wap_id(after)}' "
+            f"AND summary['{_RUN}'] = '{self._run}' ORDER BY committed_at DESC LIMIT 1",
+        )
+        return [int(row[0]) for row in staged]
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         small = execute(
@@ -133,3 +196,7 @@ class IcebergTable:
         return Compaction(
             int(row["rewritten_data_files_count"]), int(row["added_data_files_count"])
         )
+
+
+def _wap_id(after: Exported) -> str:
+    return f"{after.series}-{after.sequence}"

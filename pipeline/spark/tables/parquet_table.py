@@ -24,13 +24,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from ....clients.errors import KafkaError
 from ....clients.kafka_uuid import uuid_to_string
 from ....clients.runtime.environment import SystemEnvironment
 from ..known_jars import GCS, kind_of_url
 from .export_state import (
     NOTHING,
     PARTITIONED_BY,
-    SCHEMA,
     Compaction,
     Exported,
     ExportError,
@@ -42,6 +42,9 @@ from .hadoop_files import HadoopFiles, StoredFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from ....clients.topic_partition import TopicPartition
+    from ...reading.scan_bounds import OffsetRange
 
 _COMMITS = "_tierlog/commits"
 _STAGING = "_tierlog/staging"
@@ -75,8 +78,13 @@ class ParquetTable:
         self._move_files(manifest)
         return exported_from_json(json.dumps(manifest["exported"]), self.name)
 
-    def create(self) -> None:
+    def create(self, *, is_upsert: bool = False) -> None:
+        if is_upsert:
+            raise self._append_only()
         self._files.make_folder(_COMMITS)
+
+    def add_columns(self, rows: "DataFrame") -> None:
+        """Do nothing: each file has its own columns, which readers join with `mergeSchema`."""
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         staged = f"{_STAGING}/{after.sequence}-{self._run}"
@@ -84,20 +92,33 @@ class ParquetTable:
         rows.write.partitionBy(*PARTITIONED_BY).parquet(self._files.url(staged))
         self._commit(after, staged, removed=())
 
+    def delete(self, ranges: "Mapping[TopicPartition, OffsetRange]", after: Exported) -> None:
+        del ranges, after
+        raise self._append_only()
+
+    def upsert(self, rows: "DataFrame", after: Exported) -> None:
+        del rows, after
+        raise self._append_only()
+
+    def _append_only(self) -> KafkaError:
+        return refusal(f"{self.name} is of Parquet files, and append only: use Iceberg or Delta.")
+
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         state = self.state()
         small = _small_files(self._files.below(""), small_bytes)
         before = [file for files in small.values() for file in files]
         if dry_run or state is None or not before:
             return Compaction(len(before), 0)
-        after = state.after({}, {})
+        after = state.after({}, {}, {})
         staged = f"{_STAGING}/{after.sequence}-{self._run}"
         self._files.remove(staged)
         for folder, files in small.items():
             nbytes = sum(file.nbytes for file in files)
-            columns = SCHEMA.rpartition(", ")[0].replace("topic STRING, ", "")
-            rows = self._spark.read.schema(columns).parquet(
-                *(self._files.url(file.path) for file in files)
+            # The folder's name has the other columns; some files may lack those added later.
+            rows = (
+                self._spark.read.option("mergeSchema", "true")
+                .parquet(*(self._files.url(file.path) for file in files))
+                .drop(*PARTITIONED_BY)
             )
             (
                 rows.coalesce(1 + nbytes // (4 * small_bytes))

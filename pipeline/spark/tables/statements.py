@@ -18,3 +18,17 @@ def query(spark: "SparkSession", statement: str) -> "DataFrame":
 def execute(spark: "SparkSession", statement: str) -> "list[Row]":
     """Run a statement that returns few rows, and return them."""
     return query(spark, statement).collect()
+
+
+def add_missing_columns(
+    spark: "SparkSession", table: str, there: "DataFrame", rows: "DataFrame"
+) -> None:
+    """Add the columns of `rows` that the table lacks; `table` is its name in SQL."""
+    names = {name.lower() for name in there.columns}
+    missing = ", ".join(
+        f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}"
+        for field in rows.schema.fields
+        if field.name.lower() not in names
+    )
+    if missing:
+        execute(spark, f"ALTER TABLE {table} ADD COLUMNS ({missing})")

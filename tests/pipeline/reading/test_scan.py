@@ -353,6 +353,13 @@ def test_gaps_of_a_topic_that_was_compacted_once_may_be_passed_over(tier: Tier) 
     tier.bucket.put_log(1, batch(0, 5) + batch(8, 2))
     assert "no record at the offsets 5 to 7" in error_of(tier.rows)
     assert tier.offsets(failOnDataLoss="false") == [*range(5), 8, 9]
+    assert tier.offsets(mayBeCompacted="true") == [*range(5), 8, 9]
+
+
+def test_a_lost_segment_is_no_gap_of_a_compaction(tier: Tier) -> None:
+    tier.bucket.put(1, (0, 9))
+    tier.bucket.put(2, (20, 29))
+    assert "has lost records" in error_of(lambda: tier.rows(mayBeCompacted="true"))
 
 
 def test_a_codec_that_is_not_known_is_named(tier: Tier) -> None:

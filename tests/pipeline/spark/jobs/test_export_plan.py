@@ -50,7 +50,7 @@ def test_what_is_remembered_reads_as_it_was_written(
     ranges: dict[TopicPartition, OffsetRange],
 ) -> None:
     offsets = {partition: each.end for partition, each in ranges.items()}
-    remembered = NOTHING.after(offsets, {"a": OLD})
+    remembered = NOTHING.after(offsets, {"a": OLD}, {each: [(0, 0), (3, 7)] for each in offsets})
     assert exported_from_json(remembered.to_json(), "t") == remembered
     assert exported_from_rows(offsets) == exported_from_rows(dict(reversed(offsets.items())))
 
@@ -77,12 +77,12 @@ def test_the_state_of_an_earlier_version_has_no_ids_and_takes_on_those_it_meets(
     state = exported_from_json(STATE + "}", "t")
     assert state == Exported("s", 2, {ORDERS: 7}, {})
     check_topics({"orders": NEW}, state, "t")
-    after = state.after({ORDERS: 9}, {"orders": NEW})
+    after = state.after({ORDERS: 9}, {"orders": NEW}, {})
     assert after == Exported("s", 3, {ORDERS: 9}, {"orders": NEW})
 
 
 def test_a_topic_that_was_created_again_needs_another_table() -> None:
-    state = NOTHING.after({ORDERS: 7}, {"orders": OLD, "refunds": OLD})
+    state = NOTHING.after({ORDERS: 7}, {"orders": OLD, "refunds": OLD}, {})
     check_topics({"orders": OLD, "payments": NEW}, state, "t")
     with pytest.raises(ExportError) as refused:
         check_topics({"orders": NEW}, state, "t")

@@ -10,12 +10,11 @@ from pyspark.sql import SparkSession
 
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.pipeline.spark.jobs.export import Export, ExportSettings
-from tierlog.pipeline.spark.tables.export_state import NOTHING, ExportError, ExportTable
-from tierlog.pipeline.spark.tier_source import TierSource
+from tierlog.pipeline.spark.tables.export_state import NOTHING, ExportError
 from tierlog.tests.pipeline.spark.exports import FORMATS, goal_of, rows_of
-from tierlog.tests.pipeline.spark.folder_tier import TOPIC, Tier
+from tierlog.tests.pipeline.spark.folder_exports import export, source_of
+from tierlog.tests.pipeline.spark.folder_tier import Tier
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.tools.terminal import Output
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
@@ -26,18 +25,6 @@ KINDS = [
 ]
 
 AGAIN = PARTITION._replace(topic_id=Uuid(b"the second topic"))
-
-
-def export(
-    spark: SparkSession, tier: Tier, goal: ExportTable, settings: ExportSettings | None = None
-) -> None:
-    source = source_of(tier)
-    ranges = source.ranges()
-    Export(spark, source, goal, Output(as_json=False)).run(ranges, settings or ExportSettings())
-
-
-def source_of(tier: Tier) -> TierSource:
-    return TierSource(RemoteUrl(tier.directory.as_uri()), [TOPIC], "read_committed")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,63 @@
+"""The failures of a job that are the user's to read, and the one sentence for each.
+
+A failure of anything else is a mistake of ours, and keeps its traceback.
+"""
+
+import re
+from typing import Any, cast
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from ...clients.errors import KafkaError
+from ...tiering.remote_storage import RemoteStorageError
+from ..reading.scan_options import ScanError
+from .tables.export_state import ExportError
+from .topic_writer import TopicWriterError
+
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: |$)", re.MULTILINE)
+"""What a statement of ours raises (`upsert.py`), inside what Spark says of it."""
+
+FAILURES = (
+    KafkaError,
+    ScanError,
+    ExportError,
+    TopicWriterError,
+    RemoteStorageError,
+    PySparkException,
+    Py4JError,
+)
+"""What a job may end with; all else is a mistake in the code."""
+
+
+def failure_sentence(error: BaseException) -> str:
+    """What one of `FAILURES` says, in one sentence."""
+    match error:
+        case KafkaError():
+            return error.message
+        case PySparkException():
+            return _first_words(str(error))
+        case Py4JJavaError():
+            # PySpark raises this if it does not convert the error, such as when no session starts.
+            return _first_words(str(cast("Any", error).java_exception.getMessage()))
+        case Py4JError():
+            return f"Spark has ended: {error}"
+        case _:
+            return f"{error}".rstrip(".") + "."
+
+
+def has_spark_ended(error: BaseException) -> bool:
+    """Whether the session is gone, so that nothing else can run in it."""
+    return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+
+
+def _first_words(said: str) -> str:
+    """The message to print: our own code's message if there is one, or Spark's first line."""
+    raised = _RAISED.search(said)
+    if raised is not None:
+        return raised[1]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
+    if ours:
+        return ours[-1].partition("Error: ")[2].strip()
+    return lines[0] if lines else "Spark has ended without a message."
