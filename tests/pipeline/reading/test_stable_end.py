@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tierlog.clients.record.batch import Record
+from tierlog.clients.record.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record
 from tierlog.clients.record.builder import build_batch, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.pipeline.reading.scan_options import ScanError, scan_options
@@ -28,14 +28,15 @@ PRODUCER = 7
 
 def part(first: int, last: int, *, is_transactional: bool = True) -> bytes:
     records = [Record(each, 1000 + each, None, b"value", ()) for each in range(first, last + 1)]
-    fields = {"producer_id": PRODUCER, "producer_epoch": 0} if is_transactional else {}
+    producer = (PRODUCER, 0) if is_transactional else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
     return bytes(
         build_batch(
             records,
             base_offset=first,
             leader_epoch=0,
             is_transactional=is_transactional,
-            **fields,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
         )
     )
 

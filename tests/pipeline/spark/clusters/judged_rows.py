@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from tierlog.tests.pipeline.spark.clusters.mixed_topic import FIELDS, MixedTopic
 
-_COLUMNS = "key, value, topic, partition, \"offset\", timestamp_ms, headers"
+_COLUMNS = 'key, value, topic, partition, "offset", timestamp_ms, headers'
 _SPARK_COLUMNS = _COLUMNS.replace("timestamp_ms", "epoch_ms(timestamp) AS timestamp_ms").replace(
     # A record without headers has an empty list or null in tables, by their format.
     "headers",

@@ -5,7 +5,7 @@ gets from the broker, with `read_committed`, up to where the tier ends.
 """
 
 import random
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ import pyarrow as pa
 from confluent_kafka.admin import AdminClient
 
 from tierlog.bench.harness.processes.tierlog_node import TierlogNode
+from tierlog.pipeline.reading.scan import plan_scan
+from tierlog.pipeline.reading.scan_options import scan_options
 from tierlog.tests.pipeline.spark.tiers import (
     TierPlace,
     broker_on,
@@ -63,7 +65,8 @@ def _drawn(chance: random.Random, number: int) -> _Drawn:
     key = None if chance.random() < _NULL else f"k{number % 1000}".encode()
     value = None
     if chance.random() >= _NULL:
-        value = f"{number} ".encode() + chance.randbytes(chance.randrange(1200)) + bytes(20)
+        size = chance.randrange(1200 if partition == 0 else 3600)
+        value = f"{number} ".encode() + chance.randbytes(size) + bytes(20)
     headers = [
         (f"h{each}", None if chance.random() < _NULL else chance.randbytes(each))
         for each in range(chance.choice((0, 0, 1, 3)))
@@ -78,12 +81,22 @@ class MixedTopic:
     node: TierlogNode
     place: TierPlace
     name: str
-    chance: random.Random
     aborted: int
+    transactions: Mapping[int, Sequence[tuple[int, int]]]
+    """By partition, the first and last offset of each; its marker is the next offset."""
 
     @property
     def ends(self) -> dict[int, int]:
-        return self.place.end_offsets(self.name)
+        """One past the last offset that the tier can decide about: its own last stable offset."""
+        ends = self.place.end_offsets(self.name)
+        for partition, end in ends.items():
+            still_open = [
+                first
+                for first, last in self.transactions[partition]
+                if first < end and last + 1 >= end
+            ]
+            ends[partition] = min((*still_open, end))
+        return ends
 
     def consumed(self) -> Iterator[pa.Table]:
         """What librdkafka gets of the offsets in the tier, in tables of up to 100,000 rows."""
@@ -100,8 +113,8 @@ class MixedTopic:
         partition = confluent_kafka.TopicPartition(self.name, 0)
         first = sorted(task.first_offset for task in _segments(self.place, self.name))
         partition.offset = first[len(first) // 3]
-        admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
-        for answer in cast("Any", admin.delete_records([partition])).values():
+        admin = cast("Any", AdminClient({"bootstrap.servers": self.node.bootstrap}))
+        for answer in admin.delete_records([partition]).values():
             answer.result(_TIMEOUT_S)
 
         def is_gone() -> bool:
@@ -130,9 +143,6 @@ class _Segment(NamedTuple):
 
 def _segments(place: TierPlace, topic: str) -> Sequence[_Segment]:
     """Those of partition 0, as a scan sees them."""
-    from tierlog.pipeline.reading.scan import plan_scan
-    from tierlog.pipeline.reading.scan_options import scan_options
-
     options = scan_options(place.options(topic, partition="0", failOnDataLoss="false"))
     return [_Segment(part.first_offset) for task in plan_scan(options) for part in task.ranges]
 
@@ -177,61 +187,91 @@ def _row(message: confluent_kafka.Message) -> dict[str, object]:
     }
 
 
-def _produce(node: TierlogNode, topic: str, records: int, chance: random.Random) -> int:
-    """Send the records in transactions of all codecs; how many were aborted."""
-    producers = [
-        confluent_kafka.Producer(
+class _Writer:
+    """Sends transactions, one after the other: each has its marker before the next one begins."""
+
+    def __init__(self, node: TierlogNode, topic: str, chance: random.Random) -> None:
+        self._node = node
+        self._topic = topic
+        self._chance = chance
+        self.aborted = 0
+        self.transactions: dict[int, list[tuple[int, int]]] = {
+            partition: [] for partition in range(PARTITIONS)
+        }
+        """By partition, the first and last offset of each."""
+
+    def write(self, codec: str, numbers: range, at_once: int) -> None:
+        """Send these records in transactions of about so many."""
+        producer = confluent_kafka.Producer(
             {
-                "bootstrap.servers": node.bootstrap,
-                "transactional.id": f"mixed-{codec}",
+                "bootstrap.servers": self._node.bootstrap,
+                # Under one name: it waits for the markers of the one before.
+                "transactional.id": "mixed",
                 "compression.type": codec,
                 "linger.ms": 5,
             }
         )
-        for codec in CODECS
-    ]
-    for producer in producers:
         producer.init_transactions(_TIMEOUT_S)
-    at_once = max(200, records // 200)
-    aborted = 0
-    for first in range(0, records, at_once):
-        producer = chance.choice(producers)
+        for first in range(numbers.start, numbers.stop, at_once):
+            self._transaction(producer, range(first, min(first + at_once, numbers.stop)))
+
+    def _transaction(self, producer: confluent_kafka.Producer, numbers: range) -> None:
+        offsets: dict[int, list[int]] = {}
+
+        def delivered(error: object, message: confluent_kafka.Message) -> None:
+            assert error is None, error
+            offset = cast("int", message.offset())
+            span = offsets.setdefault(cast("int", message.partition()), [offset, offset])
+            span[1] = offset
+
         producer.begin_transaction()
-        for number in range(first, min(first + at_once, records)):
-            drawn = _drawn(chance, number)
+        for number in numbers:
+            drawn = _drawn(self._chance, number)
             while True:
                 try:
                     producer.produce(
-                        topic,
+                        self._topic,
                         drawn.value,
                         drawn.key,
                         drawn.partition,
+                        delivered,
                         timestamp=FIRST_MS + number * 10,
                         headers=cast("Any", drawn.headers),
                     )
                     break
                 except BufferError:
                     producer.poll(0.05)
-        if chance.random() < ABORTED:
-            producer.flush(_TIMEOUT_S)
+        producer.flush(_TIMEOUT_S)
+        if self._chance.random() < ABORTED:
             producer.abort_transaction(_TIMEOUT_S)
-            aborted += min(first + at_once, records) - first
+            self.aborted += len(numbers)
         else:
             producer.commit_transaction(_TIMEOUT_S)
-    return aborted
+        for partition, (first, last) in offsets.items():
+            self.transactions[partition].append((first, last))
 
 
 @contextmanager
 def mixed_topic(
-    directory: Path, name: str, records: int, seed: int, place: TierPlace | None = None
+    directory: Path,
+    name: str,
+    records: int,
+    seed: int,
+    *,
+    place: TierPlace | None = None,
+    segment_bytes: int | None = None,
 ) -> Generator[MixedTopic]:
     """The topic, drawn from a seed, and a broker that lives as long as the context."""
     chance = random.Random(seed)
     place = place or TierPlace((directory / "remote").as_uri())
     with broker_on(directory, place) as node:
-        # One huge segment is divided among tasks; a small topic has several of a megabyte.
-        size = str(max(1 << 20, min(records * 100, 256 << 20)))
-        tiered_topic(node, name, partitions=PARTITIONS, config={"segment.bytes": size})
-        aborted = _produce(node, name, records, chance)
+        size = segment_bytes or max(1 << 20, min(records * 50, 256 << 20))
+        # Records and markers are of different days, and would begin a segment each.
+        config = {"segment.bytes": str(size), "segment.ms": "1000000000000"}
+        tiered_topic(node, name, partitions=PARTITIONS, config=config)
+        writer = _Writer(node, name, chance)
+        share = -(-records // len(CODECS))
+        for number, codec in enumerate(CODECS):
+            writer.write(codec, range(number * share, (number + 1) * share), max(100, share // 30))
         wait_until_all_is_tiered(node, place, name)
-        yield MixedTopic(node, place, name, chance, aborted)
+        yield MixedTopic(node, place, name, writer.aborted, writer.transactions)

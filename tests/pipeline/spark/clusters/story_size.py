@@ -1,6 +1,6 @@
 """How large the stories of clusters are: small as they are run by default, and as large as wanted.
 
-    TIERLOG_SPARK_RECORDS=8000000 TIERLOG_SPARK_KILLS=10 TIERLOG_SPARK_SEED=7 pytest -m long …
+TIERLOG_SPARK_RECORDS=8000000 TIERLOG_SPARK_KILLS=10 TIERLOG_SPARK_SEED=7 pytest -m long …
 """
 
 import os

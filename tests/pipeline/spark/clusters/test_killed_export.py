@@ -71,7 +71,9 @@ class KilledExport:
         self.job.start()
 
 
-def table_rows(spark: SparkSession, kind: str, warehouse: Path, folder: Path) -> list[Path] | pa.Table:
+def table_rows(
+    spark: SparkSession, kind: str, warehouse: Path, folder: Path
+) -> list[Path] | pa.Table:
     """The table as another engine reads it; Iceberg's Java reads its metadata."""
     if kind == "parquet":
         return [folder / each for each in row_files(folder) if not each.startswith("_")]
