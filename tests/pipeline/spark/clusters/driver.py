@@ -13,7 +13,7 @@ from tierlog.tests.pipeline.spark.small_spark import SMALL_JVM
 from tierlog.tests.pipeline.spark.spark_cluster import ENVIRONMENT
 from tierlog.tests.waiting import wait_until
 
-TIMEOUT_S = 240
+TIMEOUT_S = 480
 SETTINGS = {
     "spark.driver.extraJavaOptions": SMALL_JVM,
     "spark.driver.memory": "512m",

@@ -14,9 +14,10 @@ from tierlog.pipeline.spark.tables.statements import execute
 from tierlog.tests.pipeline.spark.clusters.driver import SETTINGS
 
 COLUMNS = """
-    key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>,
-    topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP
+    key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,
+    headers ARRAY<STRUCT<key: STRING, value: BINARY>>
 """
+"""In the order of the source's, which Iceberg requires of a stream."""
 
 
 def main(kind: str, master: str, directory: Path, options: dict[str, str]) -> None:

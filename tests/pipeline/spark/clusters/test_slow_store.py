@@ -60,7 +60,8 @@ def test_no_row_is_there_twice_though_tasks_run_twice(
             *("export", *TierPlace(place.url, slow).arguments, "--topic", topic.name),
             *("--format", "parquet", "--table", str(folder), "--master", cluster.master, *CONF),
             *(word for each in SPECULATION.items() for word in ("--conf", "=".join(each))),
-            *("--conf", "spark.eventLog.enabled=true"),
+            *("--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false"),
+            *("--conf", "spark.eventLog.rolling.enabled=false"),
             *("--conf", f"spark.eventLog.dir={events.as_uri()}"),
         )
         with Driver.of_module(tmp_path, "tierlog.pipeline.spark", *arguments) as job:
