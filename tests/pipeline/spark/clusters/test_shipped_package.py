@@ -130,7 +130,7 @@ def test_an_environment_is_shipped_as_an_archive(
     archive = tmp_path / "environment.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         tar.add(environment, ".")
-    # Planning runs beside the driver, which unpacks no archive: it finds its own by this name.
+    # Planning runs beside the driver, where executors' archives are not: it has its own.
     (tmp_path / "environment").symlink_to(environment)
     words = ("--archives", f"{archive}#environment")
     done = submit(cluster, tmp_path, "./environment/bin/python", *words)
