@@ -4,8 +4,8 @@ A broker lists them in each fetch response; here they come from the transaction 
 A transaction is listed in the index of the segment with its abort marker, which may be later than
 the segments with its records. So indexes are read from the first segment of the scan on, until an
 entry has a last stable offset at or beyond the end of the scan: transactions that end later began
-at or after that offset. The tier has no records of open transactions, because only records below
-the last stable offset are copied.
+at or after that offset. A scan ends before the transactions that are open at the end of the tier
+(`stable_end.py`).
 """
 
 from bisect import bisect_right

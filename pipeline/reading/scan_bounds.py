@@ -22,6 +22,7 @@ from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from .row_filter import RowFilter
 from .scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions
 from .segment_stream import naming_the_batch, stored_batches
+from .stable_end import readable_end
 from .tier_lineages import TierView
 
 _PIECE_BYTES = 1024 * 1024
@@ -59,7 +60,8 @@ async def scan_ranges(
     for name, bound in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
         _check_names(name, bound, partitions, view)
     for partition in partitions:
-        search = _TimeSearch(tier, view, view.lineages[partition])
+        last = await readable_end(tier, view, view.lineages[partition], options)
+        search = _TimeSearch(tier, view, view.lineages[partition], last)
         first = await search.offset(partition, options.starting, options, is_start=True)
         end = await search.offset(partition, options.ending, options, is_start=False)
         bounded[partition] = OffsetRange(first, max(first, end))
@@ -113,10 +115,14 @@ def check_offset(
 class _TimeSearch:
     """Finds the start or end offset of one partition's scan; a bound by time needs a search."""
 
-    def __init__(self, tier: TierReader, view: TierView, lineage: TierLineage) -> None:
+    def __init__(
+        self, tier: TierReader, view: TierView, lineage: TierLineage, readable_end: int
+    ) -> None:
+        """`readable_end` is one past the last offset that may be read."""
         self._tier = tier
         self._view = view
         self._lineage = lineage
+        self._readable_end = readable_end
 
     async def offset(
         self, partition: TopicPartition, bound: Bound, options: ScanOptions, *, is_start: bool
@@ -127,15 +133,27 @@ class _TimeSearch:
             place = bound.each[partition]
         if not bound.by_time:
             if place in (EARLIEST, LATEST):
-                return lineage.log_start_offset if place == EARLIEST else lineage.log_end_offset
-            return check_offset(place, partition, lineage, lenient=not options.fail_on_data_loss)
+                return lineage.log_start_offset if place == EARLIEST else self._readable_end
+            lenient = not options.fail_on_data_loss
+            stated = check_offset(place, partition, lineage, lenient=lenient)
+            return stated if is_start else self._decided(stated, partition, lenient=lenient)
         offset = await self._first_at(place)
         if offset is None and is_start and not options.later_start_is_latest:
             raise ScanError(
                 f"No record of {partition} in the tier has the timestamp {place} ms or a later "
                 "one (startingOffsetsByTimestampStrategy=latest begins at the end then)"
             )
-        return lineage.log_end_offset if offset is None else offset
+        return self._readable_end if offset is None else min(offset, self._readable_end)
+
+    def _decided(self, end: int, partition: TopicPartition, *, lenient: bool) -> int:
+        """The end if all transactions before it are decided. Otherwise as in `check_offset`."""
+        if end <= self._readable_end or lenient:
+            return min(end, self._readable_end)
+        raise ScanError(
+            f"Offset {end} of {partition} is beyond {self._readable_end}, where a transaction "
+            "begins whose end is not in the tier yet: read_committed reads up to there "
+            "(failOnDataLoss=false reads what is there)"
+        )
 
     async def _first_at(self, timestamp_ms: int) -> int | None:
         """The offset of the first record at or after the time; None if there is none."""

@@ -33,6 +33,7 @@ from ....tiering.tools.opened_tier import opened_tier
 from ...reading.scan import ScanTask, plan_ranges
 from ...reading.scan_bounds import OffsetRange, check_offset, scan_ranges, scanned_partitions
 from ...reading.scan_options import ScanError, ScanOptions, TopicIds
+from ...reading.stable_end import readable_end
 from ...reading.tier_lineages import TierLineages, TierView
 from ...reading.tier_topics import TierTopics
 from ...reading.topic_ids import recreated_topic
@@ -214,7 +215,10 @@ class OpenTier:
             for partition in scanned_partitions(view, self._options)
         }
         begins = {partition: each.log_start_offset for partition, each in lineages.items()}
-        ends = {partition: each.log_end_offset for partition, each in lineages.items()}
+        ends = {
+            partition: self._run(readable_end(self._tier, view, each, self._options))
+            for partition, each in lineages.items()
+        }
         return TierEnds(begins, ends, view.topic_ids)
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[ScanTask]:

@@ -48,7 +48,7 @@ def test_executors_of_a_cluster_read_the_tier_and_write_the_table(
             *("--conf", f"spark.driver.extraJavaOptions={SMALL_JVM}"),
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        said = [each.read_text() for each in cluster.work.glob("app-*/*/stderr")]
+        said = cluster.said_by_executors()
     assert any("Finished task" in each for each in said), "no executor has had a task"
     ends = topic.place.end_offsets(topic.name)
     rows = pyarrow.dataset.dataset(str(table), partitioning="hive").to_table(
