@@ -200,7 +200,13 @@ class Export:
             check_kind(state, self._goal.name, is_upsert=settings.is_upsert)
             state = self._without_diverged(state, settings)
         accept_loss = settings.accept_loss or settings.deletes_deleted
-        missing = missing_ranges(ranges, state or NOTHING, self._goal.name, accept_loss=accept_loss)
+        missing = missing_ranges(
+            ranges,
+            state or NOTHING,
+            self._goal.name,
+            {each: of.log_end_offset for each, of in self._source.lineages.items()},
+            accept_loss=accept_loss,
+        )
         self._print_missing(missing, state)
         if settings.dry_run:
             self._print_dry_run(missing, settings, has_table=state is not None)
@@ -342,24 +348,33 @@ def check_kind(state: Exported, table_name: str, *, is_upsert: bool) -> None:
 
 
 def missing_ranges(
-    ranges: Ranges, state: Exported, table_name: str, *, accept_loss: bool
+    ranges: Ranges,
+    state: Exported,
+    table_name: str,
+    log_ends: Mapping[TopicPartition, int],
+    *,
+    accept_loss: bool,
 ) -> Mapping[TopicPartition, OffsetRange]:
     """The parts of these ranges that the table lacks.
 
+    `log_ends` is where the tier ends. A range may end before that, at an open transaction, and a
+    table that was exported with `read_uncommitted` before may have what follows.
     Raises ExportError if offsets are lost, or if the table is ahead of the tier.
     """
     missing: dict[TopicPartition, OffsetRange] = {}
     for partition, held in ranges.items():
         begin = state.offsets.get(partition, held.first)
-        if begin > held.end:
+        log_end = max(held.end, log_ends.get(partition, 0))
+        if begin > log_end:
             raise ExportError(
                 f"{table_name} holds {partition} up to offset {begin} and the tier ends at "
-                f"{held.end}: is it another topic of that name, or another tier?"
+                f"{log_end}: is it another topic of that name, or another tier?"
             )
         if begin < held.first and not accept_loss:
             raise ExportError(
                 f"The tier deleted offsets {begin} to {held.first - 1} of {partition} before they "
                 f"were exported to {table_name}; --accept-loss goes on without them."
             )
-        missing[partition] = OffsetRange(max(begin, held.first), held.end)
+        begin = max(begin, held.first)
+        missing[partition] = OffsetRange(begin, max(begin, held.end))
     return missing

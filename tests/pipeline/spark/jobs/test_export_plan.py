@@ -97,19 +97,27 @@ def test_offsets_that_were_deleted_too_early_are_named_unless_accepted() -> None
     held = {ORDERS: OffsetRange(100, 200)}
     state = Exported("s", 3, {ORDERS: 40}, {})
     with pytest.raises(ExportError, match="deleted offsets 40 to 99 of orders-0"):
-        missing_ranges(held, state, "t", accept_loss=False)
-    assert missing_ranges(held, state, "t", accept_loss=True) == held
+        missing_ranges(held, state, "t", {}, accept_loss=False)
+    assert missing_ranges(held, state, "t", {}, accept_loss=True) == held
 
 
 def test_a_tier_that_ends_before_the_table_is_another_one() -> None:
     state = Exported("s", 3, {ORDERS: 40}, {})
     with pytest.raises(ExportError, match="up to offset 40 and the tier ends at 30"):
-        missing_ranges({ORDERS: OffsetRange(0, 30)}, state, "t", accept_loss=True)
+        missing_ranges({ORDERS: OffsetRange(0, 30)}, state, "t", {}, accept_loss=True)
+
+
+def test_a_table_may_have_what_follows_an_open_transaction() -> None:
+    """It was exported with `read_uncommitted`, and is now with `read_committed`."""
+    state = Exported("s", 3, {ORDERS: 40}, {})
+    held, ends = {ORDERS: OffsetRange(0, 30)}, {ORDERS: 50}
+    missing = missing_ranges(held, state, "t", ends, accept_loss=False)
+    assert missing == {ORDERS: OffsetRange(40, 40)}
 
 
 def test_a_partition_that_is_new_begins_where_the_tier_does() -> None:
     held = {ORDERS: OffsetRange(100, 200)}
-    assert missing_ranges(held, NOTHING, "t", accept_loss=False) == held
+    assert missing_ranges(held, NOTHING, "t", {}, accept_loss=False) == held
 
 
 def test_a_tier_that_is_not_there_is_one_sentence(
