@@ -6,6 +6,10 @@ the segments with its records. So indexes are read from the first segment of the
 entry has a last stable offset at or beyond the end of the scan: transactions that end later began
 at or after that offset. A scan ends before the transactions that are open at the end of the tier
 (`stable_end.py`).
+
+A lost segment behind the scan may have held the marker of a transaction inside it. Such a
+transaction is listed nowhere, as one that was committed, so it is found by the producer snapshot of
+the segment before the hole.
 """
 
 from bisect import bisect_right
@@ -18,6 +22,7 @@ from ...tiering.remote_storage import IndexType
 from ...tiering.tools.lineage_choice import TierLineage
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from .scan_options import ScanError
+from .stable_end import open_transactions
 from .tier_lineages import TierView
 
 _ENTRY = Struct(">hqqqq")
@@ -51,6 +56,30 @@ async def aborted_in(
             if txn.last_stable_offset >= end:
                 return transactions
     return transactions
+
+
+async def check_decided(
+    tier: TierReader, view: TierView, lineage: TierLineage, end: int, aborted: Sequence[AbortedTxn]
+) -> None:
+    """Raise ScanError if a lost segment may hold how a transaction from before `end` has ended.
+
+    `aborted` are those of which the marker was found. Also raises RemoteStorageError.
+    """
+    hole = next((each for each in lineage.holes if each.first >= end), None)
+    before = [
+        each for each in lineage.stretches if hole is not None and each.end_offset <= hole.first
+    ]
+    if hole is None or not before:
+        return
+    found = {(each.producer_id, each.first_offset) for each in aborted}
+    opened = await open_transactions(tier, view, before[-1].segment)
+    undecided = sorted(first for _, first in opened - found if first < end)
+    if undecided:
+        raise ScanError(
+            f"The tier has lost how the transaction at offset {undecided[0]} of "
+            f"{lineage.topic_id_partition.topic_partition} has ended: no segment holds the offsets "
+            f"{hole} (failOnDataLoss=false reads its records as committed)"
+        )
 
 
 class AbortedRecords:

@@ -16,10 +16,12 @@ batches of a few megabytes; only one built from a single larger record batch may
 """
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from itertools import islice
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +36,8 @@ from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Stretch, TierLineage
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.tier_survey import WORKERS, TierReader
-from .aborted import AbortedRecords, aborted_in
+from .aborted import AbortedRecords, aborted_in, check_decided
+from .arrow_columns import Ints
 from .manifest_cache import CachingTier, TierLister
 from .range_division import divided
 from .record_columns import Payload, RecordColumns, plain_records
@@ -171,7 +174,7 @@ class _Planner:
         self._options = options
         self._partition = partition
         self._lineage = view.lineages[partition]
-        self._index: tuple[str, list[tuple[int, int]]] = ("", [])
+        self._index: tuple[str, _OffsetIndex] = ("", _OffsetIndex.of([]))
         """The last segment that was cut, and its offset index: parts in order often share it."""
 
     async def tasks(self, parts: Sequence[OffsetRange]) -> list[ScanTask]:
@@ -182,6 +185,9 @@ class _Planner:
         aborted: list[AbortedTxn] = []
         if self._options.is_read_committed:
             aborted = await aborted_in(self._tier, self._view, self._lineage, *whole)
+            if self._options.fail_on_data_loss:
+                await check_decided(self._tier, self._view, self._lineage, whole.end, aborted)
+            aborted.sort(key=lambda each: each.last_offset)
         return [task for part in parts for task in await self._tasks_of(part, aborted)]
 
     async def _tasks_of(
@@ -190,7 +196,11 @@ class _Planner:
         tasks: list[ScanTask] = []
         group: list[ScanRange] = []
         row_filter = self._options.row_filter
-        for stretch in self._lineage.stretches:
+        stretches = self._lineage.stretches
+        slot = bisect_right(stretches, offset_range.first, key=lambda each: each.end_offset)
+        for stretch in islice(stretches, slot, None):
+            if stretch.first_offset >= offset_range.end:
+                break
             first = max(stretch.first_offset, offset_range.first)
             end = min(stretch.end_offset, offset_range.end)
             if first >= end or row_filter.is_too_old(stretch.segment.max_timestamp_ms):
@@ -211,11 +221,14 @@ class _Planner:
 
     def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:
         first, end = group[0].first_offset, group[-1].end_offset
-        own = [
-            transaction
-            for transaction in aborted
-            if transaction.last_offset >= first and transaction.first_offset < end
-        ]
+        own: list[AbortedTxn] = []
+        slot = bisect_left(aborted, first, key=lambda each: each.last_offset)
+        for transaction in islice(aborted, slot, None):
+            if transaction.first_offset < end:
+                own.append(transaction)
+            if transaction.last_stable_offset >= end:
+                # Those that end later began there or after it.
+                break
         return ScanTask(*self._partition, tuple(group), tuple(own))
 
     async def _split_ranges(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
@@ -228,10 +241,11 @@ class _Planner:
             return [whole]
         if self._index[0] != key:
             manifest = self._view.manifest_of(segment)
-            self._index = key, await offset_entries(self._tier, manifest)
-        index = self._index[1]
-        if index:
-            _check_end(index[-1][0], whole, self._options)
+            index = _OffsetIndex.of(await offset_entries(self._tier, manifest))
+            self._index = key, index
+        _, index = self._index
+        if len(index.offsets):
+            _check_end(int(index.offsets[-1]), whole, self._options)
         return list(_cut_by_index(whole, index, self._options))
 
 
@@ -258,8 +272,21 @@ def _check_end(last_offset: int, scan_range: ScanRange, options: ScanOptions) ->
         )
 
 
+class _OffsetIndex(NamedTuple):
+    """The offset index of a segment: the last offset of a batch, and the batch's position."""
+
+    offsets: Ints
+    positions: Ints
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[int, int]]) -> Self:
+        """Made once a segment: many small tasks may be cut from it."""
+        columns = np.array(entries, np.int64).reshape(-1, 2)
+        return cls(columns[:, 0].copy(), columns[:, 1].copy())
+
+
 def _cut_by_index(
-    whole: ScanRange, index: list[tuple[int, int]], options: ScanOptions
+    whole: ScanRange, index: _OffsetIndex, options: ScanOptions
 ) -> Iterator[ScanRange]:
     """Split a range at entries of the offset index.
 
@@ -267,27 +294,30 @@ def _cut_by_index(
     an entry's extends to the position of the next entry, since the index does not hold where the
     batch ends. The following range starts at the position of that batch.
     """
-    positions = np.array([position for _, position in index] + [whole.end_position])
-    offsets = np.array([offset for offset, _ in index], np.int64)
+    offsets, positions = index
+
+    def position_at(slot: int) -> int:
+        return int(positions[slot]) if slot < len(positions) else whole.end_position
+
     before = int(np.searchsorted(offsets, whole.first_offset, "right")) - 1
-    begin = int(positions[before]) if before >= 0 else 0
+    begin = position_at(before) if before >= 0 else 0
     last = int(np.searchsorted(offsets, whole.end_offset - 1, "left"))
-    stop = int(positions[min(last + 1, len(index))])
+    stop = position_at(last + 1)
     count = max(1, round((stop - begin) / options.max_partition_bytes))
     first, origin = whole.first_offset, begin
     for number in range(1, count):
-        slot = int(np.searchsorted(positions[:-1], origin + (stop - origin) * number / count))
-        if slot >= len(index) or not first <= offsets[slot] < whole.end_offset - 1:
+        slot = int(np.searchsorted(positions, origin + (stop - origin) * number / count))
+        if slot >= len(positions) or not first <= offsets[slot] < whole.end_offset - 1:
             continue
         end = int(offsets[slot]) + 1
         yield whole._replace(
             position=begin,
-            end_position=int(positions[slot + 1]),
+            end_position=position_at(slot + 1),
             first_offset=first,
             end_offset=end,
             is_to_end=False,
         )
-        first, begin = end, int(positions[slot])
+        first, begin = end, position_at(slot)
     yield whole._replace(position=begin, end_position=stop, first_offset=first)
 
 

@@ -63,9 +63,20 @@ async def scan_ranges(
         last = await readable_end(tier, view, view.lineages[partition], options)
         search = _TimeSearch(tier, view, view.lineages[partition], last)
         first = await search.offset(partition, options.starting, options, is_start=True)
+        if _is_empty(partition, options):
+            # Nothing is read, so it does not matter which transactions are open there.
+            bounded[partition] = OffsetRange(first, first)
+            continue
         end = await search.offset(partition, options.ending, options, is_start=False)
         bounded[partition] = OffsetRange(first, max(first, end))
     return bounded
+
+
+def _is_empty(partition: TopicPartition, options: ScanOptions) -> bool:
+    """Whether the options state the same offset as the start and the end."""
+    bounds = options.starting, options.ending
+    first, end = (bound.each.get(partition) for bound in bounds)
+    return first is not None and first == end and not any(bound.by_time for bound in bounds)
 
 
 def narrow(

@@ -8,6 +8,7 @@ its end, shows which transactions are open there.
 """
 
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.remote_storage import IndexType
 from ...tiering.tools.lineage_choice import TierLineage
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
@@ -24,19 +25,30 @@ async def readable_end(
     """
     if not options.is_read_committed or not lineage.stretches:
         return lineage.log_end_offset
-    segment = lineage.stretches[-1].segment
-    manifest = view.manifest_of(segment)
+    opened = await open_transactions(tier, view, lineage.stretches[-1].segment)
+    begins = [first_offset for _, first_offset in opened]
+    return max(lineage.log_start_offset, min((*begins, lineage.log_end_offset)))
+
+
+async def open_transactions(
+    tier: TierReader, view: TierView, segment: RemoteLogSegmentMetadata
+) -> set[tuple[int, int]]:
+    """The producer id and first offset of each transaction that is open at a segment's end.
+
+    Raises ScanError if the segment's snapshot is damaged, RemoteStorageError.
+    """
     try:
-        content = await read_part(tier, manifest, IndexType.PRODUCER_SNAPSHOT.value)
+        content = await read_part(
+            tier, view.manifest_of(segment), IndexType.PRODUCER_SNAPSHOT.value
+        )
         producers = decode_snapshot(content)
     except (DamagedPartError, CorruptSnapshotError) as error:
         raise ScanError(
-            f"Segment {segment.start_offset} of {lineage.topic_id_partition}: {error}, so open "
+            f"Segment {segment.start_offset} of {segment.topic_id_partition}: {error}, so open "
             "transactions cannot be found"
         ) from None
-    opened = [
-        each.current_txn_first_offset
+    return {
+        (each.producer_id, each.current_txn_first_offset)
         for each in producers
         if each.current_txn_first_offset is not None
-    ]
-    return max(lineage.log_start_offset, min((*opened, lineage.log_end_offset)))
+    }

@@ -55,9 +55,13 @@ class TierSource:
         try:
             async with opened_tier(options.location) as opened:
                 tier = CachingTier(opened, options.location)
-                view = await TierLineages.of(tier, options).look()
-                self.topic_ids, self.lineages = view.topic_ids, view.lineages
-                return await scan_ranges(tier, view, options)
+                try:
+                    view = await TierLineages.of(tier, options).look()
+                    self.topic_ids, self.lineages = view.topic_ids, view.lineages
+                    return await scan_ranges(tier, view, options)
+                except ScanError:
+                    tier.forget()
+                    raise
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None
 

@@ -4,6 +4,7 @@ Its marker is in the next segment, which is copied later: until then the tier al
 whether the records are committed. Kafka's `latest` is the last stable offset, too.
 """
 
+import os
 from pathlib import Path
 from struct import Struct
 from typing import Any, cast
@@ -13,6 +14,7 @@ import pytest
 from tierlog.clients.record.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record
 from tierlog.clients.record.builder import build_batch, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
+from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.pipeline.reading.scan_options import ScanError, scan_options
 from tierlog.pipeline.spark.streaming.stream_offset import stream_offset_from_json
 from tierlog.pipeline.spark.streaming.stream_reader import TierlogStreamReader
@@ -20,6 +22,7 @@ from tierlog.pipeline.spark.tier_source import TierSource
 from tierlog.storage.producer.producer_entry import ProducerEntry
 from tierlog.storage.producer.producer_snapshot import encode_snapshot
 from tierlog.tests.pipeline.spark.folder_tier import TOPIC, Tier
+from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tiering.store.remote_url import RemoteUrl
 
 TXN_ENTRY = Struct(">hqqqq")
@@ -114,11 +117,86 @@ def test_a_start_beyond_it_reads_nothing(tier: Tier) -> None:
     assert tier.plan(**stated) == []
 
 
+def test_an_empty_range_beyond_it_does_not_stop_the_other_partitions(tier: Tier) -> None:
+    """So a job reads on that has read further with `read_uncommitted`."""
+    partition = TopicIdPartition(PARTITION.topic_id, TOPIC, 1)
+    log = part(0, 4, is_transactional=False)
+    tier.bucket.put_log(3, log, partition=partition, others={"snapshot": snapshot(None)})
+    rows = tier.offsets(
+        isolation="read_committed",
+        startingOffsets='{"orders": {"0": 8, "1": 0}}',
+        endingOffsets='{"orders": {"0": 8, "1": 5}}',
+    )
+    assert rows == [*range(5)]
+
+
+def test_a_lost_segment_that_may_hold_the_outcome_ends_the_scan(tier: Tier) -> None:
+    # The segment with the marker, of offsets 10 to 12, is not there.
+    tier.bucket.put_log(3, part(13, 20, is_transactional=False))
+    stated = {"isolation": "read_committed", "endingOffsets": '{"orders": {"0": 10}}'}
+    with pytest.raises(ScanError) as refused:
+        tier.plan(**stated)
+    assert str(refused.value) == (
+        "The tier has lost how the transaction at offset 5 of orders-0 has ended: no segment holds "
+        "the offsets 10 to 12 (failOnDataLoss=false reads its records as committed)"
+    )
+    assert tier.offsets(**stated, failOnDataLoss="false") == [*range(10)]
+    before = {**stated, "endingOffsets": '{"orders": {"0": 5}}'}
+    assert tier.offsets(**before) == [*range(5)]
+
+
+def test_a_lost_segment_after_the_outcome_does_not_matter(tier: Tier) -> None:
+    copy_its_end(tier)
+    tier.bucket.put_log(3, part(15, 20, is_transactional=False))
+    stated = {"isolation": "read_committed", "endingOffsets": '{"orders": {"0": 13}}'}
+    assert tier.offsets(**stated) == [*range(5), 11, 12]
+
+
+def test_an_outcome_behind_a_lost_segment_is_found(tier: Tier) -> None:
+    entry = TXN_ENTRY.pack(0, PRODUCER, 5, 13, 14)
+    log = abort(13) + part(14, 20, is_transactional=False)
+    tier.bucket.put_log(3, log, others={"txnindex": entry})
+    stated = {"isolation": "read_committed", "endingOffsets": '{"orders": {"0": 10}}'}
+    assert tier.offsets(**stated) == [*range(5)]
+
+
 def test_a_job_gets_the_range_that_is_decided(tier: Tier) -> None:
     location = RemoteUrl(tier.directory.as_uri())
     (committed,) = TierSource(location, [TOPIC], "read_committed").ranges().values()
     (everything,) = TierSource(location, [TOPIC], "read_uncommitted").ranges().values()
     assert (committed, everything) == ((0, 5), (0, 10))
+
+
+def test_a_job_reads_again_what_it_has_read_wrong(tier: Tier) -> None:
+    """A job that repeats does so in one process, which keeps small objects."""
+    (path,) = tier.directory.rglob("*.leader_epoch_checkpoint")
+    content, written_ns = path.read_bytes(), path.stat().st_mtime_ns
+    source = TierSource(RemoteUrl(tier.directory.as_uri()), [TOPIC], "read_committed")
+    path.write_bytes(bytes(len(content)))
+    os.utime(path, ns=(written_ns, written_ns))
+    with pytest.raises(ScanError, match="leader_epoch_checkpoint does not match the manifest"):
+        source.ranges()
+    path.write_bytes(content)
+    os.utime(path, ns=(written_ns, written_ns))
+    assert [*source.ranges().values()] == [(0, 5)]
+
+
+def test_each_of_many_small_tasks_knows_its_own_aborted_transactions(tier: Tier) -> None:
+    """One that began first ends last, and others end in between."""
+    other, third = PRODUCER + 1, PRODUCER + 2
+    entries = [(third, 10, 12, 5), (other, 11, 14, 5), (PRODUCER, 5, 15, 16), (third, 17, 18, 19)]
+    index = b"".join(
+        TXN_ENTRY.pack(0, producer, first, last, stable)
+        for producer, first, last, stable in entries
+    )
+    log = part(10, 20, is_transactional=False)
+    tier.bucket.put_log(2, log, others={"snapshot": snapshot(None), "txnindex": index})
+    tasks = tier.plan(isolation="read_committed", maxRecordsPerPartition="1")
+    found = [[txn.producer_id for txn in task.aborted] for task in tasks]
+    assert found == [
+        [producer for producer, first, last, _ in entries if first <= offset <= last]
+        for offset in range(21)
+    ]
 
 
 def test_a_damaged_snapshot_of_the_last_segment_ends_the_scan(tier: Tier) -> None:
