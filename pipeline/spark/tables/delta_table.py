@@ -99,7 +99,8 @@ class DeltaTable:
         self._change(f"DELETE FROM {self._quoted} WHERE {rows_condition(ranges)}", after)
 
     def upsert(self, rows: "DataFrame", after: Exported) -> None:
-        self._change(upsert_statement(self._quoted, rows), after)
+        with upsert_statement(self._quoted, rows) as statement:
+            self._change(statement, after)
 
     def _change(self, statement: str, after: Exported) -> None:
         """Run a statement that changes rows, in the commit of this state."""

@@ -123,8 +123,8 @@ class IcebergTable:
             self._change(f"DELETE FROM {self.name} WHERE {condition}", after)
 
     def upsert(self, rows: "DataFrame", after: Exported) -> None:
-        with self._staging(after):
-            self._change(upsert_statement(self.name, rows), after)
+        with self._staging(after), upsert_statement(self.name, rows) as statement:
+            self._change(statement, after)
 
     def _change(self, statement: str, after: Exported) -> None:
         """Run a statement that changes rows; it has settings in the place of options."""

@@ -129,6 +129,10 @@ class ParquetTable:
         return Compaction(len(before), len(self._manifest(after.sequence)["added"]))
 
     def _commit(self, after: Exported, staged: str, removed: Sequence[str]) -> None:
+        if (self._newest() or 0) != after.sequence - 1:
+            # Old manifests are removed, so the number alone may be free again.
+            self._files.remove(staged)
+            raise commit_conflict(self.name, after.sequence)
         written = self._files.below(staged)
         manifest = {
             "exported": json.loads(after.to_json()),

@@ -6,6 +6,8 @@ record without a value, deletes the row of its key. All of this may be repeated:
 the table already, or an older one, changes nothing.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ....clients.kafka_uuid import uuid_to_string
@@ -20,10 +22,12 @@ _NO_KEY = (
 )
 
 
-def upsert_statement(table: str, rows: "DataFrame") -> str:
-    """The MERGE of these rows, for which it makes a temporary view; `table` is a name in SQL.
+@contextmanager
+def upsert_statement(table: str, rows: "DataFrame") -> Generator[str]:
+    """The MERGE of these rows, to be run in this context; `table` is a name in SQL.
 
-    It fails when it meets a record without a key.
+    It fails when it meets a record without a key. The rows are a temporary view meanwhile: a job
+    that repeats would fill its session with those that stay.
     """
     from pyspark.sql.functions import expr
 
@@ -31,11 +35,14 @@ def upsert_statement(table: str, rows: "DataFrame") -> str:
     key = expr(f"coalesce(key, CAST(raise_error({_NO_KEY}) AS BINARY))")
     rows.withColumn("key", key).createOrReplaceTempView(view)
     is_newer = "(s.partition > t.partition OR (s.partition = t.partition AND s.offset > t.offset))"
-    return (
-        f"MERGE INTO {table} t USING (SELECT newest.* FROM (SELECT "
-        f"max_by(struct(*), struct(partition, offset)) AS newest FROM {view} GROUP BY key)) s "
-        f"ON t.key = s.key "
-        f"WHEN MATCHED AND {is_newer} AND s.value IS NULL THEN DELETE "
-        f"WHEN MATCHED AND {is_newer} THEN UPDATE SET * "
-        "WHEN NOT MATCHED AND s.value IS NOT NULL THEN INSERT *"
-    )
+    try:
+        yield (
+            f"MERGE INTO {table} t USING (SELECT newest.* FROM (SELECT "
+            f"max_by(struct(*), struct(partition, offset)) AS newest FROM {view} GROUP BY key)) s "
+            f"ON t.key = s.key "
+            f"WHEN MATCHED AND {is_newer} AND s.value IS NULL THEN DELETE "
+            f"WHEN MATCHED AND {is_newer} THEN UPDATE SET * "
+            "WHEN NOT MATCHED AND s.value IS NOT NULL THEN INSERT *"
+        )
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.pipeline.spark.jobs.export import ExportSettings
-from tierlog.pipeline.spark.tables.export_state import Exported, ExportError
+from tierlog.pipeline.spark.tables import parquet_table
+from tierlog.pipeline.spark.tables.export_state import NOTHING, Exported, ExportError
 from tierlog.pipeline.spark.tables.hadoop_files import HadoopFiles
 from tierlog.pipeline.spark.tables.iceberg_table import IcebergTable
 from tierlog.pipeline.spark.tables.parquet_table import ParquetTable
@@ -220,6 +221,29 @@ def test_a_table_that_has_forgotten_its_commits_goes_on_after_its_rows(
     rows = rows_of(spark, "iceberg", goal)
     assert rows.count() == rows.select("partition", "offset").distinct().count()
     assert rows.count() == sum(ends.values()) - 20
+
+
+def test_a_job_that_was_overtaken_long_ago_is_refused_although_its_number_is_free(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_table, "_COMMITS_KEPT", 2)
+    name = str(tmp_path / "overtaken")
+    columns = ("'orders' AS topic", "DATE'2026-01-01' AS date", "0 AS partition")
+
+    def commit(goal: ParquetTable, state: Exported) -> Exported:
+        after = state.after({}, {}, {})
+        goal.append(spark.range(1).selectExpr(*columns, f"{after.sequence} AS offset"), after)
+        return after
+
+    late, job = ParquetTable(spark, name), ParquetTable(spark, name)
+    late.create()
+    state = NOTHING
+    for _ in range(4):
+        state = commit(job, state)
+    with pytest.raises(ExportError, match="Another export has committed"):
+        commit(late, NOTHING)
+    assert spark.read.parquet(name).count() == 4
+    assert job.state() == state
 
 
 def test_a_folder_of_somebody_elses_files_is_left_alone(

@@ -49,6 +49,9 @@ def test_a_table_holds_the_newest_record_of_each_key_and_none_that_was_deleted(l
     after = lake.state("orders")
     assert after is not None
     assert list(after.offsets.values()) == [11]
+    # A job that runs for weeks leaves nothing of its rounds in the session.
+    views = [each.name for each in lake.spark.catalog.listTables() if each.isTemporary]
+    assert [name for name in views if name.startswith("tierlog_")] == []
 
 
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
