@@ -15,15 +15,20 @@ the segment before the hole.
 from bisect import bisect_right
 from collections.abc import Sequence
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from ...clients.record.batch import RecordBatch
 from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.remote_storage import IndexType
+from ...tiering.store.manifest import Manifest
 from ...tiering.tools.lineage_choice import TierLineage
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from .scan_options import ScanError
 from .stable_end import open_transactions
 from .tier_lineages import TierView
+
+if TYPE_CHECKING:
+    from ...storage.remote.remote_segment import RemoteLogSegmentId
 
 _ENTRY = Struct(">hqqqq")
 
@@ -33,19 +38,18 @@ async def aborted_in(
 ) -> list[AbortedTxn]:
     """The aborted transactions with records in [first, end). Raises ScanError."""
     transactions: list[AbortedTxn] = []
+    # A segment of many leaders has a stretch of each, and one index.
+    contents: dict[RemoteLogSegmentId, bytes] = {}
     for stretch in lineage.stretches:
         if stretch.end_offset <= first or stretch.segment.txn_index_empty:
             continue
         manifest = view.manifest_of(stretch.segment)
         if IndexType.TRANSACTION.value not in manifest.parts:
             continue
-        try:
-            content = await read_part(tier, manifest, IndexType.TRANSACTION.value)
-        except DamagedPartError as error:
-            raise ScanError(
-                f"Segment {stretch.segment.start_offset} of {lineage.topic_id_partition}: {error}, "
-                "so aborted records cannot be filtered out"
-            ) from None
+        segment_id = stretch.segment.segment_id
+        if segment_id not in contents:
+            contents = {segment_id: await _index_of(tier, manifest)}
+        content = contents[segment_id]
         for _, *fields in _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size]):
             txn = AbortedTxn(*fields)
             if not stretch.first_offset <= txn.last_offset < stretch.end_offset:
@@ -56,6 +60,18 @@ async def aborted_in(
             if txn.last_stable_offset >= end:
                 return transactions
     return transactions
+
+
+async def _index_of(tier: TierReader, manifest: Manifest) -> bytes:
+    """The transaction index of a segment. Raises ScanError, RemoteStorageError."""
+    try:
+        return await read_part(tier, manifest, IndexType.TRANSACTION.value)
+    except DamagedPartError as error:
+        segment = manifest.metadata
+        raise ScanError(
+            f"Segment {segment.start_offset} of {segment.topic_id_partition}: {error}, "
+            "so aborted records cannot be filtered out"
+        ) from None
 
 
 async def check_decided(

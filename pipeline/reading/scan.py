@@ -195,6 +195,7 @@ class _Planner:
     ) -> list[ScanTask]:
         tasks: list[ScanTask] = []
         group: list[ScanRange] = []
+        nbytes = 0
         row_filter = self._options.row_filter
         stretches = self._lineage.stretches
         slot = bisect_right(stretches, offset_range.first, key=lambda each: each.end_offset)
@@ -206,10 +207,11 @@ class _Planner:
             if first >= end or row_filter.is_too_old(stretch.segment.max_timestamp_ms):
                 continue
             for scan_range in await self._split_ranges(stretch, first, end):
-                if group and sum(r.nbytes for r in (*group, scan_range)) > self._largest:
+                if group and nbytes + scan_range.nbytes > self._largest:
                     tasks.append(self._task(group, aborted))
-                    group = []
+                    group, nbytes = [], 0
                 group.append(scan_range)
+                nbytes += scan_range.nbytes
         if group:
             tasks.append(self._task(group, aborted))
         return tasks

@@ -34,6 +34,7 @@ refused, so that no option looks as if it did something.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
@@ -63,6 +64,9 @@ PARTITION_BYTES = 128 * 1024 * 1024
 """The default of Spark's own file sources."""
 
 STORAGE_PREFIX = "storage."
+
+_USER_INFO = re.compile("//.*@", re.DOTALL)
+"""What may hold a password."""
 
 _KAFKA_ISOLATION = "kafka.isolation.level"
 
@@ -166,7 +170,8 @@ class ScanOptions:
             return remote_url({**properties, "url": url})
         except KafkaError as error:
             reason = error.message.partition("rsm.config: ")[2] or error.message
-            raise ScanError(f"The option path={self.path!r} names no tier: {reason}") from None
+            shown = _USER_INFO.sub("//***@", self.path)
+            raise ScanError(f"The option path={shown!r} names no tier: {reason}") from None
 
 
 def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanOptions:

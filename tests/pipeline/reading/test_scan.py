@@ -187,6 +187,7 @@ def test_offsets_are_named_as_sparks_kafka_source_names_them(tier: Tier) -> None
         ({"topic": " ,"}, "No topics to subscribe to"),
         ({"topic": "order"}, "holds no topic 'order'; it holds orders"),
         ({"path": "nowhere"}, "path='nowhere' names no tier"),
+        ({"path": "x::s3://user:password@host"}, "path='x::s3://***@host' names no tier"),
         ({"path": "file:///no/such/place"}, "There is no tier at file:///no/such/place"),
         ({"path": "gopher://x/y"}, "gopher://x/y cannot be opened"),
         ({"path": "s3://a::file://b"}, "chained URLs"),

@@ -4,6 +4,7 @@ Its marker is in the next segment, which is copied later: until then the tier al
 whether the records are committed. Kafka's `latest` is the last stable offset, too.
 """
 
+import asyncio
 import os
 from pathlib import Path
 from struct import Struct
@@ -15,14 +16,17 @@ from tierlog.clients.record.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Reco
 from tierlog.clients.record.builder import build_batch, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.pipeline.reading.scan import plan_on
 from tierlog.pipeline.reading.scan_options import ScanError, scan_options
 from tierlog.pipeline.spark.streaming.stream_offset import stream_offset_from_json
 from tierlog.pipeline.spark.streaming.stream_reader import TierlogStreamReader
 from tierlog.pipeline.spark.tier_source import TierSource
 from tierlog.storage.producer.producer_entry import ProducerEntry
 from tierlog.storage.producer.producer_snapshot import encode_snapshot
+from tierlog.tests.pipeline.reading.counted_tier import CountedTier
 from tierlog.tests.pipeline.spark.folder_tier import TOPIC, Tier
 from tierlog.tests.tiering.remote_partition import PARTITION
+from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.store.remote_url import RemoteUrl
 
 TXN_ENTRY = Struct(">hqqqq")
@@ -197,6 +201,19 @@ def test_each_of_many_small_tasks_knows_its_own_aborted_transactions(tier: Tier)
         [producer for producer, first, last, _ in entries if first <= offset <= last]
         for offset in range(21)
     ]
+
+
+def test_the_index_of_a_segment_of_many_leaders_is_read_once() -> None:
+    bucket = Bucket()
+    log = b"".join(part(each, each, is_transactional=False) for each in range(50))
+    entry = TXN_ENTRY.pack(0, PRODUCER, 0, 1, 2)
+    history = [(each, each) for each in range(50)]
+    bucket.put_log(1, log, history, others={"txnindex": entry})
+    tier = CountedTier(bucket)
+    stated = {"path": "/tier", "topic": TOPIC, "isolation": "read_committed"}
+    (task,) = asyncio.run(plan_on(tier, scan_options(stated)))
+    assert task.end_offset == 50
+    assert tier.requests["txnindex"] == 1
 
 
 def test_a_damaged_snapshot_of_the_last_segment_ends_the_scan(tier: Tier) -> None:
