@@ -87,9 +87,9 @@ async def check_decided(
     ]
     if hole is None or not before:
         return
-    found = {(each.producer_id, each.first_offset) for each in aborted}
+    decided = {(each.producer_id, each.first_offset) for each in aborted}
     opened = await open_transactions(tier, view, before[-1].segment)
-    undecided = sorted(first for _, first in opened - found if first < end)
+    undecided = sorted(first for _, first in opened - decided if first < end)
     if undecided:
         raise ScanError(
             f"The tier has lost how the transaction at offset {undecided[0]} of "
