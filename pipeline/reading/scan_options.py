@@ -227,8 +227,8 @@ def _check_option_names(options: Mapping[str, str]) -> None:
                 "broker, so leave out the options of a Kafka consumer, except "
                 f"{_KAFKA_ISOLATION}"
             )
-        known = ", ".join(sorted((*_STATED_NAMES, f"{STORAGE_PREFIX}<name>"), key=str.lower))
-        raise ScanError(f"format('tierlog') has no option {name!r}; it has {known}")
+        names = ", ".join(sorted((*_STATED_NAMES, f"{STORAGE_PREFIX}<name>"), key=str.lower))
+        raise ScanError(f"format('tierlog') has no option {name!r}; it has {names}")
 
 
 def _is_read_committed(options: Mapping[str, str]) -> bool:

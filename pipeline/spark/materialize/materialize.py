@@ -107,6 +107,8 @@ def _add_table_arguments(parser: ArgumentParser) -> None:
 
 def _interval_ms(text: str) -> int:
     try:
+        if text.strip().isdigit():  # Spark's options would take milliseconds: a job without rest.
+            raise ScanError("the time has no unit")
         return duration_ms("every", text)
     except ScanError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5m or 30s") from error
