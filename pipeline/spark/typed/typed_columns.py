@@ -161,4 +161,5 @@ def _place(rows: DataFrame) -> Column:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]
+    # Spark's errors of parsing begin with an empty line.
+    return str(error).strip().partition("\n")[0][:300]
