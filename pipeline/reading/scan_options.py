@@ -87,18 +87,16 @@ COLUMNS: Mapping[str, str] = {
 NULLABLE = frozenset({"key", "value", HEADERS})
 """The columns that may be null; every record has the others."""
 
-_NAMES = frozenset(
-    {
-        *("path", *(name.lower() for name in STRATEGIES), "partition", "topicids"),
-        *("isolation", _KAFKA_ISOLATION, "failondataloss", "maybecompacted"),
-        *("columns", "includeheaders"),
-        *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
-        *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
-        *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "minpartitions"),
-        *("maxrecordsperpartition", "maxoffsetspertrigger", "minoffsetspertrigger"),
-        "maxtriggerdelay",
-    }
+_STATED_NAMES = (
+    *("path", *STRATEGIES, "partition", "topicIds", "isolation", _KAFKA_ISOLATION),
+    *("failOnDataLoss", "mayBeCompacted", "columns", "includeHeaders"),
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    *("startingOffsetsByTimestampStrategy", "maxPartitionBytes", "minPartitions"),
+    *("maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger"),
+    "maxTriggerDelay",
 )
+_NAMES = frozenset(name.lower() for name in _STATED_NAMES)
 
 _CONSUMER_NAMES = ("kafka.", "kafkaconsumer.", "fetchoffset.", "groupidprefix")
 """How the names of the Kafka source's options begin that are for its consumers alone."""
@@ -234,7 +232,8 @@ def _check_option_names(options: Mapping[str, str]) -> None:
                 "broker, so leave out the options of a Kafka consumer, except "
                 f"{_KAFKA_ISOLATION}"
             )
-        raise ScanError(f"format('tierlog') has no option {name!r}")
+        names = ", ".join(sorted((*_STATED_NAMES, f"{STORAGE_PREFIX}<name>"), key=str.lower))
+        raise ScanError(f"format('tierlog') has no option {name!r}; it has {names}")
 
 
 def _is_read_committed(options: Mapping[str, str]) -> bool:

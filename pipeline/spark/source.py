@@ -37,6 +37,7 @@ try:
         columns_option,
         scan_options,
     )
+    from .streaming.refused_stream import RefusedStream
     from .streaming.scan_partition import TierlogPartition, log_scans, one_line, read_partition
     from .streaming.stream_reader import TierlogStreamReader
 except ModuleNotFoundError as error:
@@ -60,9 +61,12 @@ class TierlogDataSource(DataSource):
             return TierlogReader(_with_schema(scan_options(self.options), schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        with one_line():
+        # PySpark 4.1 hides an error that is raised here behind an UnboundLocalError of its own.
+        try:
             options = scan_options(self.options, streaming=True)
             return TierlogStreamReader(_with_schema(options, schema))
+        except ScanError as error:
+            return RefusedStream(str(error))
 
 
 def _column(name: str) -> str:

@@ -58,7 +58,7 @@ class TopicViews:
 def register_topics(
     spark: "SparkSession",
     url: str,
-    topics: Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
     *,
     is_global: bool = False,
     **options: str,
@@ -70,7 +70,8 @@ def register_topics(
     Args:
         spark: the session; `format("tierlog")` is registered in it.
         url: the broker's `rsm.config.url`, or a path on this machine.
-        topics: their names; by default all of which the tier holds a complete segment now.
+        topics: their names, or one name; by default all of which the tier holds a complete
+            segment now.
         is_global: whether all sessions of the application see them, as `global_temp.orders`, or
             in the database that Spark's setting `spark.sql.globalTempDatabase` names.
         options: options of `format("tierlog")` for all of them, except those that name topics.
@@ -80,7 +81,10 @@ def register_topics(
     """
     stated = {"path": url, **options}
     parsed = scan_options({**stated, "subscribePattern": ".*"})
-    names = tuple(topics) if topics is not None else _topics_in(parsed)
+    if topics is None:
+        names = _topics_in(parsed)
+    else:
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
     _check_names(names)
     spark.dataSource.register(TierlogDataSource)
     views = TopicViews(names, spark, stated, is_global)

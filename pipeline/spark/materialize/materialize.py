@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ....clients.errors import KafkaError
 from ....clients.runtime.environment import SystemEnvironment
-from ....clients.text_table import table
+from ....clients.text_table import counted, table
 from ....tiering.store.remote_url import RemoteUrl
 from ....tiering.tools.terminal import CANNOT_RUN, SOUND, Output, cannot_run
 from ...reading.option_values import ScanError, duration_ms
@@ -107,6 +107,8 @@ def _add_table_arguments(parser: ArgumentParser) -> None:
 
 def _interval_ms(text: str) -> int:
     try:
+        if text.strip().isdigit():  # Spark's options would take milliseconds: a job without rest.
+            raise ScanError("the time has no unit")
         return duration_ms("every", text)
     except ScanError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5m or 30s") from error
@@ -227,6 +229,12 @@ class Rounds:
         if not names:
             self._output.line("no topic of the tier matches the pattern")
         failed = self._tables.round(names)
+        if self._tables.missed:
+            topics = counted(len(names), "topic")
+            self._output.line(
+                f"round {self._number} was stopped before {self._tables.missed} of its {topics}"
+            )
+            return failed
         behind = sum(progress.lag or 0 for progress in self._progress())
         self._output.line(round_line(self._number, len(names), failed, behind))
         return failed

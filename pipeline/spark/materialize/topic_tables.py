@@ -104,6 +104,8 @@ class TopicTables:
         self._output = output
         self._tables: dict[tuple[str, Uuid | None], ExportTable] = {}
         """By topic and id."""
+        self.missed = 0
+        """How many topics the last round had not come to when the job was to stop."""
         self.progress: dict[str, TopicProgress] = {}
         """By topic."""
 
@@ -114,9 +116,10 @@ class TopicTables:
 
     def round(self, topics: Sequence[str]) -> int:
         """Bring the tables of these topics up to date; the number of topics that failed."""
-        failed = 0
-        for topic in topics:
+        failed = self.missed = 0
+        for number, topic in enumerate(topics):
             if self._stop.is_made:
+                self.missed = len(topics) - number
                 break
             progress = self.progress.setdefault(topic, TopicProgress(topic))
             try:

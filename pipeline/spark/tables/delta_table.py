@@ -44,7 +44,9 @@ class DeltaTable:
         self.name = name
         self._spark = spark
         self._run = uuid_to_string(SystemEnvironment().random_uuid())
-        self._quoted = "delta.`" + name.replace("`", "``") + "`"
+        # In a statement Delta takes only a path for one that begins with a slash or a scheme.
+        url = HadoopFiles(spark, name).url("")
+        self._quoted = "delta.`" + url.replace("`", "``") + "`"
 
     def state(self) -> Exported | None:
         if not self._is_there():

@@ -46,7 +46,8 @@ def typed(
         value: how values are decoded: by a subject of a schema registry, whose records begin with
             a schema id, or as JSON texts of a type.
         key: the same for keys.
-        on_error: "undecoded", or "fail", with which the first such record fails the query.
+        on_error: "undecoded", or "fail": then the first such record fails a query that reads its
+            column.
 
     Raises:
         SchemaError: a schema cannot be used, a column is missing, or Spark lacks the jars.
@@ -161,4 +162,5 @@ def _place(rows: DataFrame) -> Column:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]
+    # Spark's errors of parsing begin with an empty line.
+    return str(error).strip().partition("\n")[0][:300]

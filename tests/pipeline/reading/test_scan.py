@@ -183,7 +183,7 @@ def test_offsets_are_named_as_sparks_kafka_source_names_them(tier: Tier) -> None
         ({"isolation": "serializable"}, "isolation='serializable'"),
         ({"partition": "1"}, "no partition 1"),
         ({"partition": "x"}, "partition='x'"),
-        ({"startingOffset": "3"}, "has no option 'startingoffset'"),
+        ({"startingOffset": "3"}, "has no option 'startingoffset'; it has assign, columns, "),
         ({"topic": " ,"}, "No topics to subscribe to"),
         ({"topic": "order"}, "holds no topic 'order'; it holds orders"),
         ({"path": "nowhere"}, "path='nowhere' names no tier"),

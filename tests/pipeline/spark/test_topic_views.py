@@ -79,6 +79,12 @@ def test_global_views_are_seen_by_all_sessions(spark: SparkSession, place: Tier)
     assert counted(other, "SELECT count(*) FROM tier.`orders-eu.v1`") == [30]
 
 
+def test_one_name_is_one_topic(spark: SparkSession, place: Tier) -> None:
+    views = register_topics(spark, str(place.directory), "orders-eu.v1")
+    assert views.names == ("orders-eu.v1",)
+    assert counted(spark, "SELECT count(*) FROM `orders-eu.v1`") == [30]
+
+
 def test_options_stay_within_the_session(spark: SparkSession, place: Tier) -> None:
     options: dict[str, Any] = {"storage.auto_mkdir": "x7"}
     views = register_topics(spark, str(place.directory), ["orders"], **options)

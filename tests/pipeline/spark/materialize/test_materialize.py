@@ -103,7 +103,7 @@ def test_rounds_repeat_until_the_job_is_stopped_and_that_is_no_failure(
 
 
 def test_a_stop_ends_a_topic_between_two_commits_and_the_next_run_goes_on(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tierlog.pipeline.spark.jobs import export
 
@@ -122,6 +122,7 @@ def test_a_stop_ends_a_topic_between_two_commits_and_the_next_run_goes_on(
     # The commit during which the signal came is whole; nothing was begun after it.
     assert lake.offsets("orders") == list(range(40))
     assert lake.state("refunds") is None
+    assert "round 1 was stopped before 1 of its 2 topics" in capsys.readouterr().out
     assert lake.run(*words) == 0
     assert lake.offsets("orders") == list(range(100))
 

@@ -4,10 +4,12 @@ import pickle
 from typing import Any, cast
 
 import pytest
+from pyspark.sql.types import StructType
 
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.pipeline.reading.scan_options import ScanError, scan_options
+from tierlog.pipeline.spark.source import TierlogDataSource
 from tierlog.pipeline.spark.streaming.stream_offset import OffsetJson
 from tierlog.pipeline.spark.streaming.stream_reader import TierlogStreamReader
 from tierlog.tests.pipeline.spark.folder_tier import Tier
@@ -221,3 +223,18 @@ def test_a_checkpoint_of_something_else_is_reported(tier: Tier, wrong: OffsetJso
     with pytest.raises(ScanError, match="which is not tier offsets"):
         reader.partitions(at(0), wrong)
     reader.stop()
+
+
+def test_wrong_options_are_refused_when_a_stream_asks_for_offsets(tier: Tier) -> None:
+    """PySpark 4.1 raises an UnboundLocalError of its own if no reader is returned."""
+    source = TierlogDataSource(tier.options(startingOffset="3"))
+    schema = StructType().add("key", "binary")
+    places: tuple[OffsetJson, ...] = (at(0), at(1))
+    for ask, arguments in (("initialOffset", ()), ("latestOffset", ()), ("partitions", places)):
+        reader = source.streamReader(schema)
+        with pytest.raises(ScanError, match="has no option 'startingoffset'"):
+            getattr(reader, ask)(*arguments)
+        reader.stop()
+    reader = TierlogDataSource(tier.options()).streamReader(StructType().add("keys", "binary"))
+    with pytest.raises(ScanError, match="unknown column keys binary"):
+        cast("Any", reader).latestOffset()
