@@ -36,7 +36,7 @@ _NULL = 0.1
 _AT_ONCE = 100_000
 _TIMEOUT_S = 60.0
 
-FIELDS = pa.schema(
+FIELDS: pa.Schema = cast("Any", pa).schema(
     [
         ("key", pa.binary()),
         ("value", pa.binary()),

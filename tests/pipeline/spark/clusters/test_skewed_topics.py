@@ -1,6 +1,7 @@
 """A huge segment divided among tasks, and a topic whose records were compacted before the tier."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,10 @@ def test_a_huge_segment_is_divided_among_tasks_and_each_record_is_read_once(
     assert assert_rows_are(expected, rows.toArrow()) > 0
 
 
+def _value(half: str, _partition: int, number: int) -> bytes:
+    return f"{half} {number}".encode() * 60
+
+
 def test_what_compaction_has_left_is_read_where_gaps_are_allowed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -69,8 +74,8 @@ def test_what_compaction_has_left_is_read_where_gaps_are_allowed(
     with broker_on(tmp_path, place, {"log.cleaner.backoff.ms": "100"}) as node:
         create_topic(node.bootstrap, "compacted", compacted, partitions=1)
         # `produce` numbers the keys: the second half has those of the first.
-        for half in range(2):
-            produce(node, "compacted", {0: 4000}, lambda _, n, h=half: f"{h} {n}".encode() * 60)
+        for half in ("first", "second"):
+            produce(node, "compacted", {0: 4000}, partial(_value, half))
         topic = MixedTopic(node, place, "compacted", 0, {0: []})
         logs = node.directory / "logs" / "compacted-0"
 
