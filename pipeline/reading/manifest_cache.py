@@ -1,9 +1,10 @@
 """Keeps small objects of tiers in memory, so that later scans of a process read them no more.
 
-What is kept are manifests and epoch checkpoints. Each attempt to copy a segment has keys of its
-own, so these objects hardly ever change; `tierlog tier repair` alone writes one again. An object is
-therefore kept under its key, size and time of modification, and returned only while a listing shows
-the same: what was deleted or written again is noticed by the listing, which is never kept.
+What is kept are manifests, epoch checkpoints and producer snapshots. Each attempt to copy a segment
+has keys of its own, so these objects hardly ever change; `tierlog tier repair` alone writes one
+again. An object is therefore kept under its key, size and time of modification, and returned only
+while a listing shows the same: what was deleted or written again is noticed by the listing, which
+is never kept.
 
 PySpark plans the queries of a session in one process as long as it is not idle for a minute.
 """
@@ -23,7 +24,14 @@ CACHE_BYTES = 64 << 20
 _OVERHEAD_BYTES = 512
 """About what Python needs for an entry beside its content."""
 
-_SUFFIXES = (f".{MANIFEST_SUFFIX}", f".{IndexType.LEADER_EPOCH.value}")
+_SUFFIXES = tuple(
+    f".{suffix}"
+    for suffix in (
+        MANIFEST_SUFFIX,
+        IndexType.LEADER_EPOCH.value,
+        IndexType.PRODUCER_SNAPSHOT.value,
+    )
+)
 
 
 class TierLister(TierReader, Protocol):
@@ -102,7 +110,9 @@ class CachingTier:
     async def list(self, prefix: str = "") -> list[TierObject]:
         """As `TierFileSystem.list`."""
         objects = await self._tier.list(prefix)
-        self._listed.update((each.key, each) for each in objects if each.key.endswith(_SUFFIXES))
+        # A stream lists for months: what is gone from the tier goes here too.
+        self._listed = {key: at for key, at in self._listed.items() if not key.startswith(prefix)}
+        self._listed |= {each.key: each for each in objects if each.key.endswith(_SUFFIXES)}
         return objects
 
     async def list_beginnings(self, prefix: str, delimiter: str) -> Sequence[str]:

@@ -17,8 +17,9 @@ from ...clients.topic_partition import TopicPartition
 from ...tiering.remote_storage import IndexType
 from ...tiering.store.manifest import Manifest
 from ...tiering.store.object_keys import LOG_SUFFIX, object_key
+from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Stretch, TierLineage
-from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
+from ...tiering.tools.tier_survey import WORKERS, DamagedPartError, TierReader, read_part
 from .row_filter import RowFilter
 from .scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions
 from .segment_stream import naming_the_batch, stored_batches
@@ -59,17 +60,20 @@ async def scan_ranges(
     partitions = scanned_partitions(view, options)
     for name, bound in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
         _check_names(name, bound, partitions, view)
-    for partition in partitions:
+
+    async def find_range(partition: TopicPartition) -> None:
         last = await readable_end(tier, view, view.lineages[partition], options)
         search = _TimeSearch(tier, view, view.lineages[partition], last)
         first = await search.offset(partition, options.starting, options, is_start=True)
         if _is_empty(partition, options):
             # Nothing is read, so it does not matter which transactions are open there.
             bounded[partition] = OffsetRange(first, first)
-            continue
+            return
         end = await search.offset(partition, options.ending, options, is_start=False)
         bounded[partition] = OffsetRange(first, max(first, end))
-    return bounded
+
+    await in_parallel(partitions, find_range, WORKERS)
+    return {partition: bounded[partition] for partition in partitions}
 
 
 def _is_empty(partition: TopicPartition, options: ScanOptions) -> bool:

@@ -22,14 +22,18 @@ With the trigger availableNow, Spark has one micro-batch from a Python source (`
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ....clients.topic_partition import TopicPartition
 from ....tiering.remote_storage import RemoteStorageError
+from ....tiering.tools.in_parallel import in_parallel
+from ....tiering.tools.lineage_choice import TierLineage
 from ....tiering.tools.opened_tier import opened_tier
+from ....tiering.tools.tier_survey import WORKERS
+from ...reading.manifest_cache import CachingTier
 from ...reading.scan import ScanTask, plan_ranges
 from ...reading.scan_bounds import OffsetRange, check_offset, scan_ranges, scanned_partitions
 from ...reading.scan_options import ScanError, ScanOptions, TopicIds
@@ -40,9 +44,6 @@ from ...reading.topic_ids import recreated_topic
 from .scan_partition import TierlogPartition, one_line, read_partition
 from .stream_limits import TriggerPace, lag_of
 from .stream_offset import OffsetJson, Offsets, StreamOffset, stream_offset_from_json
-
-if TYPE_CHECKING:
-    from ....tiering.store.file_system import TierFileSystem
 
 T = TypeVar("T")
 
@@ -171,8 +172,8 @@ class OpenTier:
         self._runner = asyncio.Runner()
         self._open = AsyncExitStack()
         location = options.location
-        self._tier: TierFileSystem = self._run(
-            self._open.enter_async_context(opened_tier(location))
+        self._tier = CachingTier(
+            self._runner.run(self._open.enter_async_context(opened_tier(location))), location
         )
         self._topics = TierTopics(options)
         self._lineages = TierLineages.of(self._tier, options)
@@ -181,6 +182,9 @@ class OpenTier:
     def _run(self, work: Coroutine[object, object, T]) -> T:
         try:
             return self._runner.run(work)
+        except ScanError:
+            self._tier.forget()
+            raise
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None
 
@@ -215,11 +219,19 @@ class OpenTier:
             for partition in scanned_partitions(view, self._options)
         }
         begins = {partition: each.log_start_offset for partition, each in lineages.items()}
-        ends = {
-            partition: self._run(readable_end(self._tier, view, each, self._options))
-            for partition, each in lineages.items()
-        }
-        return TierEnds(begins, ends, view.topic_ids)
+        return TierEnds(begins, self._run(self._readable_ends(view, lineages)), view.topic_ids)
+
+    async def _readable_ends(
+        self, view: TierView, lineages: Mapping[TopicPartition, TierLineage]
+    ) -> Offsets:
+        ends: dict[TopicPartition, int] = {}
+
+        async def look(partition: TopicPartition) -> None:
+            lineage = lineages[partition]
+            ends[partition] = await readable_end(self._tier, view, lineage, self._options)
+
+        await in_parallel(lineages, look, WORKERS)
+        return ends
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[ScanTask]:
         view = self._view or self._look()

@@ -27,6 +27,7 @@ from tierlog.tests.pipeline.reading.counted_tier import CountedTier
 from tierlog.tests.pipeline.spark.folder_tier import TOPIC, Tier
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
+from tierlog.tiering.store.file_system import TierFileSystem
 from tierlog.tiering.store.remote_url import RemoteUrl
 
 TXN_ENTRY = Struct(">hqqqq")
@@ -107,6 +108,33 @@ def test_an_end_beyond_it_is_refused_in_a_sentence_or_taken_back(tier: Tier) -> 
     assert tier.offsets(**stated, failOnDataLoss="false") == [*range(5)]
     copy_its_end(tier)
     assert tier.offsets(**stated) == [*range(5)]
+
+
+def test_a_stream_reads_nothing_again_while_nothing_has_come(
+    tier: Tier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark asks for the end many times a second, for months."""
+    reads: list[str] = []
+    read = TierFileSystem.read
+
+    async def counted(
+        self: TierFileSystem, key: str, start: int | None = None, end: int | None = None
+    ) -> bytes:
+        reads.append(key.rpartition(".")[2])
+        return await read(self, key, start, end)
+
+    monkeypatch.setattr(TierFileSystem, "read", counted)
+    options = scan_options(tier.options(isolation="read_committed"), streaming=True)
+    reader = TierlogStreamReader(options)
+    first = reader.latestOffset()
+    assert sorted(reads) == ["leader_epoch_checkpoint", "manifest", "snapshot"]
+    reads.clear()
+    assert reader.latestOffset() == first
+    assert reads == []
+    copy_its_end(tier)
+    assert reader.latestOffset() != first
+    assert sorted(reads) == ["leader_epoch_checkpoint", "manifest", "snapshot"]
+    reader.stop()
 
 
 def test_an_end_by_time_does_not_pass_it(tier: Tier) -> None:
