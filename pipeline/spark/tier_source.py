@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...clients.topic_partition import TopicPartition
@@ -20,7 +21,7 @@ from ..reading.scan_options import (
     topic_ids_to_json,
 )
 from ..reading.tier_lineages import TierLineages
-from ..reading.tier_topics import TierTopics
+from ..reading.tier_topics import topic_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,24 +108,13 @@ class TierSource:
         )
 
 
-class MatchingTopics:
-    """The topics of a tier that match a pattern, at the moment of each look."""
+def matching_topics(location: RemoteUrl, pattern: str) -> Callable[[], tuple[str, ...]]:
+    """What names the topics of a tier that match a pattern, at the moment of each call.
 
-    def __init__(self, location: RemoteUrl, pattern: str) -> None:
-        """Raises ScanError if the pattern is invalid."""
-        self._options = scan_options({**_location_options(location), "subscribePattern": pattern})
-        self._topics = TierTopics(self._options)
-
-    def names(self) -> tuple[str, ...]:
-        """Those of which a complete segment is there, sorted. Raises ScanError."""
-        return asyncio.run(self._names())
-
-    async def _names(self) -> tuple[str, ...]:
-        try:
-            async with opened_tier(self._options.location) as tier:
-                return (await self._topics.resolved(tier)).topics
-        except RemoteStorageError as error:
-            raise ScanError(str(error)) from None
+    A call raises ScanError. Raises ScanError if the pattern is invalid.
+    """
+    options = scan_options({**_location_options(location), "subscribePattern": pattern})
+    return partial(topic_names, options)
 
 
 def _location_options(location: RemoteUrl) -> dict[str, str]:

@@ -12,16 +12,13 @@ session. Tables of the session's catalog would not do: Spark 4.1 does not pass t
 Python data source, and with Delta's catalog it cannot read them at all.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.store.object_keys import is_partition_name
-from ...tiering.tools.opened_tier import opened_tier
-from ..reading.scan_options import ScanError, ScanOptions, scan_options
-from ..reading.tier_topics import TierTopics
+from ..reading.scan_options import ScanError, scan_options
+from ..reading.tier_topics import topic_names
 from .source import TierlogDataSource
 
 if TYPE_CHECKING:
@@ -82,7 +79,7 @@ def register_topics(
     stated = {"path": url, **options}
     parsed = scan_options({**stated, "subscribePattern": ".*"})
     if topics is None:
-        names = _topics_in(parsed)
+        names = topic_names(parsed)
     else:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
     _check_names(names)
@@ -90,17 +87,6 @@ def register_topics(
     views = TopicViews(names, spark, stated, is_global)
     views.refresh()
     return views
-
-
-def _topics_in(options: ScanOptions) -> tuple[str, ...]:
-    async def names() -> tuple[str, ...]:
-        async with opened_tier(options.location) as tier:
-            return (await TierTopics(options).resolved(tier)).topics
-
-    try:
-        return asyncio.run(names())
-    except RemoteStorageError as error:
-        raise ScanError(str(error)) from None
 
 
 def _check_names(topics: Iterable[str]) -> None:

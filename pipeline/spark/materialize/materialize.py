@@ -19,7 +19,7 @@ from ..arguments.tier_arguments import add_tier_arguments, stated_tier
 from ..jobs.export import RECORDS_PER_COMMIT, ExportSettings, check_can_delete
 from ..page.report_arguments import check_place, save_page
 from ..tables.export_state import refusal
-from ..tier_source import MatchingTopics
+from ..tier_source import matching_topics
 from .stop_request import StopRequest
 from .table_names import TableNames
 from .topic_tables import HEAD, QuietOutput, Target, TopicProgress, TopicTables, round_line
@@ -172,7 +172,7 @@ def _topics(
 ) -> Callable[[], Sequence[str]]:
     """What names the topics of a round. Raises ScanError if the pattern is invalid."""
     if pattern is not None:
-        return MatchingTopics(location, pattern).names
+        return matching_topics(location, pattern)
     names = tuple(dict.fromkeys(stated or ()))
     return lambda: names
 

@@ -10,6 +10,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.pipeline.reading.scan import plan_scan, read_task
 from tierlog.pipeline.reading.scan_options import TRIGGER_DELAY_MS, ScanError, scan_options
+from tierlog.pipeline.reading.tier_topics import topic_names
 from tierlog.pipeline.reading.topic_choice import TopicMatcher
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.store.object_keys import object_key
@@ -161,3 +162,14 @@ def test_a_delay_is_a_time_string_of_spark(text: str, milliseconds: int) -> None
     stated = {"path": "/tier", "topic": "a", "MaxTriggerDelay": text}
     assert scan_options(stated).max_trigger_delay_ms == milliseconds
     assert TRIGGER_DELAY_MS == 900_000
+
+
+async def test_a_notebook_with_an_event_loop_finds_the_topics_of_a_pattern(place: str) -> None:
+    options = scan_options({"path": place, "subscribePattern": "orders.*"})
+    assert topic_names(options) == ("orders", "orders-eu")
+
+
+def test_topics_of_a_tier_that_is_not_there_are_an_error_in_one_sentence(tmp_path: Path) -> None:
+    options = scan_options({"path": str(tmp_path / "none"), "subscribePattern": ".*"})
+    with pytest.raises(ScanError, match="There is no tier at"):
+        topic_names(options)
