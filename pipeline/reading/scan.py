@@ -19,7 +19,6 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Self, TypeVar
 
@@ -44,6 +43,7 @@ from .record_columns import Payload, RecordColumns, plain_records
 from .scan_bounds import OffsetRange, narrow, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
 from .scan_size import CountedTier, log, size_of_tasks
+from .scan_task import ScanRange, ScanTask
 from .scan_view import view_for
 from .segment_stream import SegmentStream, check, naming_the_batch
 from .tier_lineages import TierView
@@ -56,47 +56,6 @@ CHUNK_BYTES = 2 * 1024 * 1024
 
 _PAUSES_S = (1.0, 2.0, 4.0)
 """The pauses between attempts to read from a store that is unreachable or throttling."""
-
-
-class ScanRange(NamedTuple):
-    """Offsets of one partition, and their byte range in a log object."""
-
-    key: str
-    position: int
-    end_position: int
-    first_offset: int
-    end_offset: int
-    """Exclusive."""
-    is_to_end: bool
-    """Whether it ends where, by its manifest, the segment does: the log holds no more."""
-
-    @property
-    def nbytes(self) -> int:
-        return self.end_position - self.position
-
-
-@dataclass(frozen=True, slots=True)
-class ScanTask:
-    """The work of one task: neighbouring ranges of one partition, in offset order."""
-
-    topic: str
-    partition: int
-    ranges: tuple[ScanRange, ...]
-    aborted: tuple[AbortedTxn, ...] = ()
-    """The aborted transactions, whose records are left out."""
-
-    @property
-    def first_offset(self) -> int:
-        return self.ranges[0].first_offset
-
-    @property
-    def end_offset(self) -> int:
-        """Exclusive."""
-        return self.ranges[-1].end_offset
-
-    @property
-    def nbytes(self) -> int:
-        return sum(scan_range.nbytes for scan_range in self.ranges)
 
 
 async def _plainly(work: Coroutine[object, object, T]) -> T:

@@ -2,35 +2,16 @@
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ...tiering.store.tier_store import TierObject
 from .manifest_cache import TierLister
+from .scan_task import ScanTask
 
 LOGGER = "tierlog.scan"
 """The name of the logger of what scans read: one INFO line a plan, and one a task."""
 
 log = logging.getLogger(LOGGER)
-
-
-class PlannedRange(Protocol):
-    """Offsets in a log object (`scan.py`)."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def first_offset(self) -> int: ...
-    @property
-    def end_offset(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-
-
-class PlannedTask(Protocol):
-    """A task of a scan."""
-
-    @property
-    def ranges(self) -> Sequence[PlannedRange]: ...
 
 
 class ScanSize(NamedTuple):
@@ -51,7 +32,7 @@ class ScanSize(NamedTuple):
         )
 
 
-def size_of_tasks(tasks: Sequence[PlannedTask]) -> ScanSize:
+def size_of_tasks(tasks: Sequence[ScanTask]) -> ScanSize:
     """The size of a plan."""
     ranges = [scan_range for task in tasks for scan_range in task.ranges]
     return ScanSize(

@@ -11,8 +11,9 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from ..reading.scan import ScanTask, plan_scan, read_task
+from ..reading.scan import plan_scan, read_task
 from ..reading.scan_options import ScanError, ScanOptions
+from ..reading.scan_task import ScanTask
 
 _ARGUMENTS = {
     "failOnDataLoss=false": "scan(…).lenient()",

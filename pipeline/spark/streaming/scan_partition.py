@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from ...reading.scan import ScanTask, read_task
+from ...reading.scan import read_task
 from ...reading.scan_options import ScanError, ScanOptions
 from ...reading.scan_size import log
+from ...reading.scan_task import ScanTask
 from .worker_upkeep import forget_spark_archives, spare_modules
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.pipeline.reading.scan import ScanTask, plan_scan
+from tierlog.pipeline.reading.scan import plan_scan
 from tierlog.pipeline.reading.scan_options import scan_options
+from tierlog.pipeline.reading.scan_task import ScanTask
 from tierlog.tests.pipeline.spark.folder_tier import TOPIC
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any, cast
 
-from tierlog.pipeline.reading.scan import ScanTask, plan_scan, read_task
+from tierlog.pipeline.reading.scan import plan_scan, read_task
 from tierlog.pipeline.reading.scan_options import scan_options
+from tierlog.pipeline.reading.scan_task import ScanTask
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
 
