@@ -109,6 +109,7 @@ BANS = (
         "testing/faults/tier_faults.py",
         "pipeline/spark/typed/registry.py",  # the deadline of an answer
         "pipeline/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
+        "pipeline/reading/tier_topics.py",  # and for the topics of a tier
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(
