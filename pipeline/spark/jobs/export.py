@@ -70,6 +70,18 @@ class ExportSettings(NamedTuple):
     """Whether the table holds the newest record of each key, and not all records."""
 
 
+def add_commit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of every job that exports."""
+    parser.add_argument(
+        "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
+    )
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="continue even if the tier deleted records before they were copied",
+    )
+
+
 def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     """Add this job and its arguments to the command line."""
     parser = commands.add_parser(
@@ -87,14 +99,7 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
         required=True,
         help="a path or URL; for Iceberg catalog.namespace.table",
     )
-    parser.add_argument(
-        "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
-    )
-    parser.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="continue even if the tier deleted records before they were exported",
-    )
+    add_commit_arguments(parser)
     parser.add_argument(
         "--on-divergence",
         choices=("stop", "delete"),
@@ -217,15 +222,17 @@ class Export:
         if settings.deletes_deleted:
             self._delete_deleted(ranges)
         if settings.compact and not self._must_stop():
-            done = run_watched(
-                self._spark,
-                self._output,
-                "compacting",
-                lambda: self._goal.compact(settings.small_bytes, dry_run=False),
-            )
-            self._output.line(
-                f"compacted {counted(done.files_before, 'file')} into {done.files_after}"
-            )
+            self._output.line(self.compact(settings.small_bytes))
+
+    def compact(self, small_bytes: int = SMALL_BYTES) -> str:
+        """Rewrite the files of the table below this size into larger ones; what was done."""
+        done = run_watched(
+            self._spark,
+            self._output,
+            f"compacting {self._goal.name}",
+            lambda: self._goal.compact(small_bytes, dry_run=False),
+        )
+        return f"compacted {counted(done.files_before, 'file')} into {done.files_after}"
 
     def _without_diverged(self, state: Exported, settings: ExportSettings) -> Exported:
         """The state once the table no longer has rows that the topic has lost."""

@@ -16,7 +16,7 @@ from ....tiering.tools.terminal import CANNOT_RUN, SOUND, Output, cannot_run
 from ...reading.option_values import ScanError, duration_ms
 from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
 from ..arguments.tier_arguments import add_tier_arguments, stated_tier
-from ..jobs.export import RECORDS_PER_COMMIT, ExportSettings, check_can_delete
+from ..jobs.export import ExportSettings, add_commit_arguments, check_can_delete
 from ..page.report_arguments import check_place, save_page
 from ..tables.export_state import refusal
 from ..tier_source import matching_topics
@@ -69,14 +69,7 @@ def add_parser(commands: Jobs) -> ArgumentParser:
 
 def _add_table_arguments(parser: ArgumentParser) -> None:
     """Add the arguments that say what a table holds."""
-    parser.add_argument(
-        "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
-    )
-    parser.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="continue even if the tier deleted records before they were copied",
-    )
+    add_commit_arguments(parser)
     parser.add_argument(
         "--upsert",
         action="store_true",

@@ -15,9 +15,8 @@ from ....tiering.store.remote_url import RemoteUrl
 from ....tiering.tools.terminal import Output, human_bytes
 from ...reading.scan_options import TopicIds
 from ...reading.topic_ids import recreated_topic
-from ..arguments.watching import run_watched
 from ..failures import FAILURES, failure_sentence, has_spark_ended
-from ..jobs.export import SMALL_BYTES, Export, ExportSettings, RowMapping, export_table
+from ..jobs.export import Export, ExportSettings, RowMapping, export_table
 from ..streaming.offset_steps import records_in
 from ..tables.export_state import ExportTable
 from ..tier_source import TierSource
@@ -163,24 +162,11 @@ class TopicTables:
                     f"{human_bytes(nbytes)} to {goal.name}, {progress.lag:,} behind the tier"
                 )
                 progress.uncompacted += 1
-        self._compact(progress, goal)
-
-    def _compact(self, progress: TopicProgress, goal: ExportTable) -> None:
-        """Rewrite small files if there were enough rounds."""
-        every = self._target.compact_every
-        if every is None or progress.uncompacted < every or self._stop.is_made:
-            return
-        done = run_watched(
-            self._spark,
-            self._output,
-            f"compacting {goal.name}",
-            lambda: goal.compact(SMALL_BYTES, dry_run=False),
-        )
-        progress.uncompacted = 0
-        self._output.line(
-            f"{progress.topic}: compacted {counted(done.files_before, 'file')} into "
-            f"{done.files_after}"
-        )
+        every = target.compact_every
+        if every is not None and progress.uncompacted >= every and not self._stop.is_made:
+            done = export.compact()
+            progress.uncompacted = 0
+            self._output.line(f"{topic}: {done}")
 
     def _table_of(self, topic: str, topic_ids: TopicIds) -> ExportTable:
         """Raises ExportError, and KafkaError if the format cannot have such a table."""
