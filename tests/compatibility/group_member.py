@@ -32,6 +32,10 @@ HEARTBEAT_MS = 500
 POLL_MS = 200
 BATCH = 100
 
+# What Kafka answers to a JoinGroup that waits while the group is upgraded: librdkafka tells the
+# application, and joins again by itself.
+_JOINS_AGAIN = confluent_kafka.KafkaError.REBALANCE_IN_PROGRESS
+
 _KAFKA_PYTHON_ASSIGNORS = {
     "range": ("range", "RangePartitionAssignor"),
     "roundrobin": ("roundrobin", "RoundRobinPartitionAssignor"),
@@ -139,7 +143,10 @@ class Confluent:
     def poll(self) -> list[Read]:
         read: list[Read] = []
         for message in self._consumer.consume(BATCH, timeout=POLL_MS / 1000):
-            assert message.error() is None, message.error()
+            error = message.error()
+            if error is not None and error.code() == _JOINS_AGAIN:
+                continue
+            assert error is None, error
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
