@@ -1,11 +1,11 @@
-"""Parsing of the broker ids that name a resource in requests."""
+"""Parses broker ids that are the names of resources in requests."""
 
 _CHARACTERS_MAX = 11
 _INT32_MAX = (1 << 31) - 1
 
 
 def parse_broker_id(text: str) -> int | None:
-    """The number, or None if the text is not a 32-bit integer (`Integer.valueOf`).
+    """The number, or None unless the text is digits, after a minus at most, of at most 2^31 - 1.
 
     Checks the length first: `int` is slow for long texts, and refuses thousands of digits.
     """

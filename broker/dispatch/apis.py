@@ -67,17 +67,17 @@ if TYPE_CHECKING:
 
 _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
-_BEHIND_CORRELATION_ID = 8
+_AFTER_CORRELATION_ID = 8
 _CACHED_HEADER_BYTES_MAX = 1024
 """A longer header is parsed every time: each connection keeps its last header in memory."""
 _SIZE_BYTES = 4
 _HEAD = Format(">ii")
 """The start of a response: size and correlation id."""
 _HEADS = {4: _HEAD, 5: Format(">iix")}
-"""By the length of the response header: 4 without tagged fields, 5 with an empty set of them."""
+"""By the length of the response header: 4 bytes without tagged fields, 5 with none in its set."""
 
 _ON_CONTROLLER_LISTENER = 1 << 32
-"""The bit in a route key that says: for a listener of controllers."""
+"""Set in the route keys of controller listeners."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
@@ -109,9 +109,9 @@ _NOT_IN_SLICES = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""APIs that are not handled in slices, so their requests may have fewer elements. Reassignments are
-not in this set: a request may hold 10,000, as in Kafka, which with three replicas each makes 40,000
-elements, but each reassignment takes only 5 µs."""
+"""APIs that are not handled in slices, so their requests are limited to fewer elements.
+Reassignments are not in this set: a request may hold 10,000, as in Kafka, which with three replicas
+each makes 40,000 elements, but each reassignment takes only 5 µs."""
 _PRODUCED_AT_ONCE_MAX = 1_000
 """The most topics and partitions of a Produce request that is decoded and served in one go."""
 _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
@@ -171,7 +171,7 @@ class _ParsedHeader:
         """The routing table in use when this was parsed; another replaces it when quotas are set or
         removed, also for connected clients."""
         self.api = memoryview(bytes(frame[_API]))
-        self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
+        self.rest = memoryview(bytes(frame[_AFTER_CORRELATION_ID:body]))
         self.body = body
         self.route = route
         self.context = context
@@ -187,11 +187,11 @@ class _ParsedHeader:
 class Apis:
     """The dispatch table of one process, filled as it is used.
 
-    Without a broker's parts, only listeners of controllers may be served.
+    On a node without the broker role, only controller listeners may be served.
     """
 
     def __init__(self, broker: NodeContext) -> None:
-        # Handlers that need a broker's parts are only reached on a listener of brokers.
+        # Handlers that need a broker's parts are only reached on a broker listener.
         self._broker = cast("BrokerContext", broker)
         self._listeners = broker.listeners
         self._authorizer = broker.authorizer
@@ -200,7 +200,7 @@ class Apis:
         """While there is one, no Produce is pipelined, no Fetch is paced, no request is cached."""
         self._large_requests = broker.large_requests
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
-        self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
+        self._response_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
         self._is_pacing = broker.config.values.boolean("tierlog.fetch.pacing.enable")
         self._loop = asyncio.get_running_loop()
 
@@ -218,7 +218,7 @@ class Apis:
             and header.routes is self._routes
             and header.session is client.session
             and (self._authorizer is None or header.epoch == self._authorizer.epoch)
-            and frame[_BEHIND_CORRELATION_ID : header.body] == header.rest
+            and frame[_AFTER_CORRELATION_ID : header.body] == header.rest
             and frame[_API] == header.api
         ):
             try:
@@ -353,20 +353,20 @@ class Apis:
         done = run_slice(steps)
         if done is not None:
             return done.value
-        return self._finished_in_turn(route, client_key, steps, 0)
+        return self._deferred_until_done(route, client_key, steps, 0)
 
     def _steps(
         self, route: _Route, correlation_id: int, response: Message
     ) -> Generator[None, None, Response]:
-        chunks = yield from encode_in_steps(response, route.version, self._answer_bytes_max)
+        chunks = yield from encode_in_steps(response, route.version, self._response_bytes_max)
         return _to_frame(chunks, route.head, correlation_id)
 
     def _in_turn(self, header: "_ParsedHeader", frame: memoryview, correlation_id: int) -> Response:
         """Answer a large request when it is its turn."""
-        work = self._answer_slowly(header, lasting(frame), correlation_id)
-        return self._finished_in_turn(header.route, header.client_key, work, len(frame))
+        work = self._respond_in_steps(header, lasting(frame), correlation_id)
+        return self._deferred_until_done(header.route, header.client_key, work, len(frame))
 
-    def _answer_slowly(
+    def _respond_in_steps(
         self, header: "_ParsedHeader", frame: memoryview, correlation_id: int
     ) -> Generator[None, None, Response]:
         route = header.route
@@ -396,7 +396,7 @@ class Apis:
         route = route._replace(in_steps=True)
         return self._defer(route, header.client_key, correlation_id, response, len(frame))
 
-    def _finished_in_turn(
+    def _deferred_until_done(
         self,
         route: _Route,
         client_key: _ClientKey,
@@ -411,8 +411,8 @@ class Apis:
             except Exception as error:
                 raise self._failure(route, error) from error
 
-        answer = self._large_requests.submit(work, client_key)
-        return DeferredResponse(answer, respond, held_bytes=nbytes)
+        finished = self._large_requests.submit(work, client_key)
+        return DeferredResponse(finished, respond, held_bytes=nbytes)
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
         """Parse a header. Raises Refused, and the errors of `decode_request_header`."""
@@ -427,7 +427,7 @@ class Apis:
         try:
             route = self._routes.get(key) or self._route(key, APIS[header.api_key], version)
         except KafkaError as error:
-            # Versions 0 to 2 of Produce are announced, but have no message class.
+            # Versions 0 to 2 of Produce are advertised, but have no message class.
             raise Refused(error.message) from error
         context = RequestContext(
             header.api_key,
@@ -456,7 +456,7 @@ class Apis:
         from ...clients.protocol.messages.fetch import FetchRequest
         from .fetch_pacing import FetchPacing
 
-        # A larger request takes long to decode, and a follower starts with a small one.
+        # A larger one is not decoded for this: a follower's first Fetch is small.
         request = None if len(frame) > _LARGE_REQUEST_BYTES else self._decode(header, frame)
         if request is not None:
             assert isinstance(request, FetchRequest), "Only Fetch is paced."
@@ -520,6 +520,7 @@ class Apis:
         if isinstance(error, NoAnswer):
             return Refused(str(error))
         if isinstance(error, ProtocolError):
+            # What could not be decoded is Refused already: this response is too long to encode.
             return Refused(f"{route.name}: {error.message} (tierlog.response.max.bytes)")
         if isinstance(error, KafkaError):
             return Refused(f"{route.name} failed: {error}")
@@ -618,7 +619,7 @@ def _remember(
     request: Message,
     result: Measured,
 ) -> None:
-    """Put a request and its response into the cache if both may be repeated."""
+    """Put a request and its response into the cache if both may be used again."""
     if isinstance(result, Message):
         cache.put(frame, request, result)
     elif route.is_pipelined and isinstance(result, Deferred):

@@ -1,4 +1,4 @@
-"""A partition as HTML tables: the twin of its picture for browsers without JavaScript. Pure."""
+"""A partition as HTML tables, for browsers that draw no picture because they lack JavaScript."""
 
 from typing import cast
 
@@ -24,12 +24,12 @@ _MARKS = ("log_start", "local_start", "last_tiered", "last_stable", "high_waterm
 
 
 def partition_tables(partition: Json) -> Pieces:
-    """A partition: a table each of its offsets, its segments and its groups."""
+    """The tables of a partition's offsets, segments and groups."""
     title = f"Partition {number(partition['partition'])}"
     replicas, isr = (
         ", ".join(map(str, cast("list[int]", partition[name]))) for name in ("replicas", "isr")
     )
-    leader = _offset(partition["leader"])
+    leader = _number_or_none(partition["leader"])
     yield f"<h2>{title}</h2>\n<p>Leader {leader}; replicas {replicas}; in sync {isr or 'none'}; "
     yield f"{number(partition['bytes_local'])} bytes local, "
     yield f"{number(partition['bytes_remote'])} bytes in the tier.</p>\n"
@@ -47,9 +47,9 @@ def partition_tables(partition: Json) -> Pieces:
     yield rest_sentence(partition["more_groups"], "more groups")
 
 
-def _offset(offset: object) -> str:
-    """An offset or the number of a broker, which is -1 where there is none."""
-    return "none" if offset == -1 else number(offset)
+def _number_or_none(of: object) -> str:
+    """An offset or a broker's id, which is -1 where there is none."""
+    return "none" if of == -1 else number(of)
 
 
 def _span(segment: Json) -> str:
@@ -66,7 +66,7 @@ def _where(segment: Json) -> str:
 
 _MARK_COLUMNS = (
     text_column("Mark", "name"),
-    Column("Offset", lambda each: _offset(each["at"]), is_number=True),
+    Column("Offset", lambda each: _number_or_none(each["at"]), is_number=True),
 )
 _SEGMENT_COLUMNS = (
     Column("Offsets", _span),

@@ -31,7 +31,7 @@ from ..runtime.task_owner import TaskOwner
 from ..topic_partition import TopicPartition
 from .completed_fetch import CompletedFetch, ConsumerRecord, UndecodableRecordsError
 
-_LAST_VERSION_BY_NAME = 12
+_LAST_VERSION_WITH_TOPIC_NAMES = 12
 _READ_COMMITTED = 1
 
 
@@ -188,7 +188,7 @@ class Fetcher:
                 self._request(offsets),
                 FetchResponse,
                 timeout_ms=self._network.request_timeout_ms + self._config.fetch_max_wait_ms,
-                version_max=NEWEST if by_id else _LAST_VERSION_BY_NAME,
+                version_max=NEWEST if by_id else _LAST_VERSION_WITH_TOPIC_NAMES,
             )
             raise_for(response.error_code, "The fetch was refused.")
             self._on_response(offsets, response)

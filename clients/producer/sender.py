@@ -5,7 +5,7 @@ request has a task that waits for the response. A batch is retried as long as it
 and `delivery_timeout_ms` has not passed.
 
 With idempotence (KIP-98) the broker drops duplicates from retries. If a batch that may have been
-written is given up, its sequence numbers leave a gap; the producer then requests a new producer id
+written is abandoned, its sequence numbers leave a gap; the producer then requests a new producer id
 and resets its sequences. It does the same if the broker no longer has the producer id.
 """
 
@@ -96,11 +96,11 @@ class ProducerConfig:
         return self.enable_idempotence
 
 
-_REQUESTS_MAX = 128
+_IN_FLIGHT_MAX = 128
 _RETRY_BACKOFF_MAX_MS = 1_000
 _EXPIRY_CHECK_SECONDS = 1.0
-_LAST_VERSION_BY_NAME = 12
-_NEW_IDENTITY_HELPS = frozenset(
+_LAST_VERSION_WITH_TOPIC_NAMES = 12
+_ERRORS_THAT_NEED_NEW_ID = frozenset(
     (
         ErrorCode.UNKNOWN_PRODUCER_ID,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -132,7 +132,7 @@ class Sender:
         self._identity: ProducerIdAndEpoch | None = None
         self._last_failure: KafkaError | None = None
         self._changed = asyncio.Event()
-        self._requests = 0
+        self._in_flight = 0
         self._is_refreshing = False
         self._is_identifying = False
 
@@ -141,14 +141,14 @@ class Sender:
         self._changed.set()
 
     async def run(self, tasks: TaskOwner) -> None:
-        """Send ready batches, then wait for a change or the end of a linger; runs forever."""
+        """Send ready batches, then wait for a change or a linger time to expire; runs forever."""
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
             now = loop.time()
             self._expire(now)
             partitions, next_at = self._accumulator.ready(now)
-            if partitions and self._has_identity(tasks):
+            if partitions and self._ensure_identity(tasks):
                 self._send_ready(partitions, tasks)
             wait: float | None = None
             if self._accumulator.buffered_bytes:
@@ -183,13 +183,14 @@ class Sender:
             self._is_refreshing = True
             tasks.start(self._refresh(leaderless), "producer metadata")
         for node_id, led in by_leader.items():
-            if self._requests >= _REQUESTS_MAX:
+            if self._in_flight >= _IN_FLIGHT_MAX:
                 return  # the next response wakes the sender
-            self._requests += 1
+            self._in_flight += 1
             batches = [self._accumulator.take(partition, self._identity) for partition in led]
             tasks.start(self._produce(node_id, batches), f"produce to {node_id}")
 
-    def _has_identity(self, tasks: TaskOwner) -> bool:
+    def _ensure_identity(self, tasks: TaskOwner) -> bool:
+        """Whether there is a producer id, if one is needed; requests one if there is none."""
         if not self._config.is_idempotent or self._identity is not None:
             return True
         if not self._is_identifying:
@@ -213,9 +214,9 @@ class Sender:
             self.wake()
 
     async def _refresh(self, leaderless: set[str]) -> None:
-        """Refresh the view, with the topics of batches that have no leader.
+        """Refresh the metadata, and name the topics of batches whose partitions have no leader.
 
-        A broker that lags may have denied such a topic, so that the view has lost it
+        A broker with stale metadata may have reported such a topic as unknown, which removed it
         (`Sender.sendProducerData` in Kafka names it again, too).
         """
         try:
@@ -229,7 +230,7 @@ class Sender:
             self.wake()
 
     async def _pause_after(self, error: KafkaError) -> None:
-        """Keep a failure, to be named when batches expire; wait before the next attempt."""
+        """Remember a failure, to report it when batches expire; wait before the next attempt."""
         self._last_failure = error
         await asyncio.sleep(self._backoff.delay_seconds(3, self._random))
 
@@ -249,14 +250,14 @@ class Sender:
                 node_id,
                 request,
                 ProduceResponse,
-                version_max=NEWEST if has_ids else _LAST_VERSION_BY_NAME,
+                version_max=NEWEST if has_ids else _LAST_VERSION_WITH_TOPIC_NAMES,
             )
             self._on_response(batches, request, response)
         except KafkaError as error:
             for batch in batches:
                 self._on_failure(batch, error)
         finally:
-            self._requests -= 1
+            self._in_flight -= 1
             self.wake()
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
@@ -311,7 +312,7 @@ class Sender:
     def _on_failure(self, batch: ProducerBatch, error: KafkaError) -> None:
         now = asyncio.get_running_loop().time()
         self._last_failure = error
-        new_identity = batch.identity is not None and error.code in _NEW_IDENTITY_HELPS
+        new_identity = batch.identity is not None and error.code in _ERRORS_THAT_NEED_NEW_ID
         if new_identity:
             self._reset_identity(batch)
         if error.is_retriable:

@@ -69,7 +69,7 @@ class IsrState(NamedTuple):
     # Every replica that is in the ISR or may be by now.
     maximal_isr: tuple[int, ...]
     # The ISR asked for; the committed one if none is.
-    asked_isr: tuple[int, ...]
+    requested_isr: tuple[int, ...]
     partition_epoch: int
 
     @property

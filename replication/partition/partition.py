@@ -130,11 +130,11 @@ class Partition:
         max_lag_ms: int = 30_000,
         broker_of: BrokerOf | None = None,
     ) -> None:
-        """Without `broker_of` every replica counts as alive, and as fit for the ISR."""
+        """Without `broker_of` every replica counts as alive, and as eligible for the ISR."""
         self.topic_id_partition = topic_id_partition
         self.topic_partition: TopicPartition = topic_id_partition.topic_partition
         self.is_internal = topic_id_partition.topic in INTERNAL_TOPICS
-        # Whether only certain producers may write to it.
+        # Whether only certain producers may write to it: the same topics are never tiered.
         self.restricts_writers = topic_id_partition.topic in NEVER_TIERED
         self.log = log
         self.role = PartitionRole.FOLLOWER
@@ -142,7 +142,7 @@ class Partition:
         self.leader_epoch = image.leader_epoch
         # The log end offset when this broker became leader; earlier records are of older epochs.
         self.leader_epoch_start_offset = -1
-        # As leader: the ISR, and the one that the controller is asked for.
+        # As leader: the ISR, and the one that was requested from the controller.
         self.isr_state: IsrState = committed_isr(image.isr, image.partition_epoch)
         self.min_isr = 1
         self._node_id = node_id
@@ -174,7 +174,7 @@ class Partition:
 
         Returns whether it leads in a new epoch.
         """
-        self._commit(image)
+        self._adopt_isr(image)
         known_epoch, was_leader = self.leader_epoch, self.is_leader
         self.image = image
         self.leader_epoch = image.leader_epoch
@@ -200,14 +200,14 @@ class Partition:
                 followers[broker_id] = follower
         self._followers = followers
         if followers:
-            # A replica that has left the ISR does not hold it back any more.
+            # A replica that has left the ISR no longer holds back the high watermark.
             self.maybe_increment_high_watermark(now_ms)
         else:
             self.log.update_high_watermark(end)
         return is_new
 
-    def _commit(self, image: PartitionImage) -> None:
-        """Take the ISR of the metadata, unless an answer has already brought a newer one."""
+    def _adopt_isr(self, image: PartitionImage) -> None:
+        """Adopt the ISR of the metadata, unless AlterPartition has already brought a newer one."""
         state = self.isr_state
         is_newer = (
             image.leader_epoch > self.leader_epoch or image.partition_epoch > state.partition_epoch
@@ -332,10 +332,10 @@ class Partition:
         return self._followers.get(broker_id)
 
     def check_follower(self, replica_id: int, *, knows_epoch: bool) -> Replica:
-        """The replica of a broker that says that it follows (`followerReplicaOrThrow`).
+        """The replica of a broker that claims to be a follower (`followerReplicaOrThrow`).
 
-        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica, and
-        UNKNOWN_LEADER_EPOCH if it sent the current leader epoch.
+        Raises KafkaError for a broker that isn't a replica: NOT_LEADER_OR_FOLLOWER, or
+        UNKNOWN_LEADER_EPOCH if it knows the current leader epoch.
         """
         follower = self._followers.get(replica_id)
         if follower is None:
@@ -373,7 +373,7 @@ class Partition:
         return self.maybe_increment_high_watermark(now_ms)
 
     def propose_expansion(self, replica_id: int) -> IsrProposal | None:
-        """Ask for a follower in the ISR if it has caught up; the state is pending from then on."""
+        """A proposal to add a follower that has caught up; the state is pending from then on."""
         state, follower = self.isr_state, self._followers.get(replica_id)
         if not self.is_leader or follower is None or state.is_pending or replica_id in state.isr:
             return None
@@ -386,7 +386,7 @@ class Partition:
         return self._proposal()
 
     def propose_shrink(self, now_ms: int) -> IsrProposal | None:
-        """Ask for an ISR without the followers that lag; the state is pending from then on."""
+        """A proposal to remove the followers that lag; the state is pending from then on."""
         state, end = self.isr_state, self.log.log_end_offset
         lagging = out_of_sync(state, self._followers, end, now_ms, self._max_lag_ms)
         if not self.is_leader or not lagging:
@@ -395,10 +395,10 @@ class Partition:
         return self._proposal()
 
     def _proposal(self) -> IsrProposal:
-        """The request for the asked ISR, with the broker epochs that the leader has seen."""
+        """The request for the requested ISR, with the broker epochs that the leader has seen."""
         find = self._broker_of
         members: list[ReplicaEpoch] = []
-        for broker_id in self.isr_state.asked_isr:
+        for broker_id in self.isr_state.requested_isr:
             follower = self._followers.get(broker_id)
             epoch = None if follower is None else follower.broker_epoch
             if epoch is None and find is not None:
@@ -409,7 +409,7 @@ class Partition:
         return IsrProposal(self.leader_epoch, self.isr_state.partition_epoch, tuple(members))
 
     def awaits(self, proposal: IsrProposal) -> bool:
-        """Whether a proposal is still to be answered, and newer metadata has not overtaken it."""
+        """Whether a proposal is unanswered and not superseded by newer metadata."""
         state = self.isr_state
         return (
             self.is_leader
@@ -419,7 +419,7 @@ class Partition:
         )
 
     def take_isr_answer(self, answer: IsrAnswer, now_ms: int) -> bool:
-        """Commit the controller's state; return whether the high watermark moved."""
+        """Adopt the state that the controller returned; return whether the high watermark moved."""
         after = after_answer(self.isr_state, self.leader_epoch, answer)
         if not self.is_leader or after is None:
             return False
@@ -467,8 +467,8 @@ class Partition:
     def epoch_end_offset(self, epoch: int) -> EpochEndOffset:
         """The largest epoch not above `epoch` and its end offset; (-1, -1) if undefined.
 
-        The current epoch enters the leader epoch cache with its first batch. Until then it is
-        empty: it starts and ends at the log end offset, where the last epoch in the cache ends too.
+        The current epoch enters the leader epoch cache with its first batch. Until then the epoch
+        is empty: it starts and ends at the log end offset, where the cache's last epoch ends, too.
         """
         log = self.log
         end = log.log_end_offset

@@ -1,4 +1,4 @@
-"""One partition's log: its local segments and its remote segments behind one interface.
+"""One partition's log (Kafka's `UnifiedLog`): local and remote segments behind one interface.
 
     log start          local log start            last stable    high watermark    log end
         |  remote tier only  |  local segments (some also remote)     |                |
@@ -8,8 +8,9 @@
 `bounds.py` holds these offsets, moves them and asserts their order. Only a move of the log start
 offset truncates the beginning of the leader epoch history (KIP-405).
 
-Nothing here waits, starts a thread or reads a clock. A disk failure takes the log directory
-offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`).
+Apart from disk I/O nothing here blocks, and nothing starts a thread or reads a clock. A disk
+failure takes the log directory offline: every method marked `@on_disk` then raises
+KAFKA_STORAGE_ERROR.
 """
 
 import logging
@@ -60,7 +61,7 @@ _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 
 class _Pause:
-    """The result of a search step after which the search is not finished."""
+    """What a step of a search returns while the search is unfinished."""
 
 
 _PAUSE = _Pause()
@@ -141,7 +142,7 @@ class UnifiedLog:
 
     @property
     def highest_remote_offset(self) -> int:
-        """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
+        """The last offset of a finished copy in this leader's epoch history; -1 while unknown."""
         return self.bounds.highest_remote
 
     @property
@@ -389,14 +390,14 @@ class UnifiedLog:
         self._now_ms = now_ms
         self._roll(now_ms, 0)
 
-    def _roll(self, now_ms: int, at_least: int) -> None:
+    def _roll(self, now_ms: int, min_base_offset: int) -> None:
         before = self.local.active_segment
-        if self.local.roll(now_ms, at_least) is not before:
+        if self.local.roll(now_ms, min_base_offset) is not before:
             base_offset = self.local.active_segment.base_offset
             _log.info(
                 "Rolled new log segment of %s at offset %d", self.topic_partition, base_offset
             )
-        # A restart, or a follower built from the tier, needs the state at the segment's start.
+        # A restart, or a follower built from the tier, needs the producers' state there.
         self.producers.advance_to(self.local.log_end_offset)
         self.producers.take_snapshot()
 
@@ -411,8 +412,8 @@ class UnifiedLog:
             self.highest_remote_offset,
             self.config.copies_to_tier,
         )
-        segments, rolls_active, reason = breached_segments(self.local, bounds, now_ms)
-        if rolls_active or (segments and segments[-1] is self.local.active_segment):
+        segments, must_roll_active, reason = breached_segments(self.local, bounds, now_ms)
+        if must_roll_active or (segments and segments[-1] is self.local.active_segment):
             self._roll(now_ms, 0)
         for segment in segments:
             _log.info(
@@ -429,7 +430,7 @@ class UnifiedLog:
         return len(segments)
 
     def _delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
-        assert not self.config.copies_to_tier or all(map(self._is_safe_in_tier, segments)), (
+        assert not self.config.copies_to_tier or all(map(self._may_be_deleted, segments)), (
             f"{self} would delete records neither in the tier nor below the log start offset."
         )
         self.local.delete_segments(segments, now_ms)
@@ -441,14 +442,14 @@ class UnifiedLog:
         else:
             self.maybe_increment_log_start_offset(first)
 
-    def _is_safe_in_tier(self, segment: LogSegment) -> bool:
+    def _may_be_deleted(self, segment: LogSegment) -> bool:
         """Whether a local segment can be deleted without losing a record that may still be read."""
         last = self.local.end_offset_of(segment) - 1
         return last <= self.bounds.highest_remote or last < self.bounds.log_start
 
     @on_disk
     def delete_pending(self, now_ms: int) -> int:
-        """Remove the files of deleted segments whose delay is over; returns how many remain."""
+        """Remove the files of segments whose deletion delay has passed; returns how many remain."""
         return self.local.delete_pending(now_ms)
 
     def copy_candidates(self, from_offset: int) -> list[LogSegment]:
@@ -469,7 +470,7 @@ class UnifiedLog:
             self.damaged_from = None
         if offset < self.local.segments.first.base_offset:
             if self.is_tiered and self.log_start_offset < offset:
-                # Lower records are in the tier; the epoch history is needed to find them.
+                # Earlier records are in the tier; the epoch history is needed to find them.
                 history = self.leader_epochs.entries_up_to(offset)
                 self.start_at(AuxState(offset, self.log_start_offset, history, None))
             else:

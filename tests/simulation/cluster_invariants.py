@@ -158,7 +158,7 @@ class ClusterInvariants:
         """Each member of the maximal ISR that can be asked has all below the high watermark."""
         for other in self._members:
             state = replica.isr_state
-            if other.id not in {*state.isr, *state.asked_isr} or not other.is_serving:
+            if other.id not in {*state.isr, *state.requested_isr} or not other.is_serving:
                 continue
             context = other.context
             follower = self._truth.replica(other, name)

@@ -103,7 +103,7 @@ def moves_the_high_watermark_over_the_shrunk_isr(patch: pytest.MonkeyPatch) -> N
 
     def shrinking(state: IsrState, leaving: Iterable[int]) -> IsrState:
         after = original(state, leaving)
-        return after._replace(isr=after.asked_isr, maximal_isr=after.asked_isr)
+        return after._replace(isr=after.requested_isr, maximal_isr=after.requested_isr)
 
     patch.setattr(partition, "shrinking", shrinking)
     patch.setattr(partition, "effective_min_isr", _one)

@@ -56,7 +56,7 @@ def deletes_above_the_copied_offset(patch: pytest.MonkeyPatch) -> None:
         return of_log._replace(highest_remote_offset=of_log.high_watermark)
 
     patch.setattr(unified_log, "RetentionBounds", bounds)
-    patch.setattr(UnifiedLog, "_is_safe_in_tier", _yes)
+    patch.setattr(UnifiedLog, "_may_be_deleted", _yes)
 
 
 def keeps_the_copied_offset_of_an_old_term(patch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@
                                                      |
        COPY_SEGMENT_STARTED published and read back -+
        all parts stored, manifest last
-       COPY_SEGMENT_FINISHED published and read back: only now is the segment readable,
-       and only now may the local copy be deleted
+       COPY_SEGMENT_FINISHED published and read back: only then is the segment readable,
+       and only then may the local copy be deleted
 
 Rules (Kafka's `RLMCopyTask`, and beyond it):
 
@@ -16,14 +16,14 @@ Rules (Kafka's `RLMCopyTask`, and beyond it):
   tier is unreachable, it is deleted just before the next attempt instead, so an outage leaves one
   unfinished segment however long it lasts.
 - A copy that a crashed broker or a former leader left unfinished is deleted after its records have
-  been copied again. It may be complete, and the local segment may be damaged without any read
-  having noticed: so every batch of the local segment is checked first. If one is damaged, the
+  been copied again. The unfinished copy may be complete while the local segment has damage that no
+  read has met. So every batch of the local segment is checked first; if one is damaged, the
   unfinished copy is kept.
 - When a segment is stored but its COPY_SEGMENT_FINISHED could not be confirmed, the event may have
   been written: the segment is not deleted, and the event is published again.
 - Another leader may have taken over during the upload: leadership is checked again before the
   segment is finished. If the state machine refuses a segment, the broker that stored it deletes it,
-  also where the metadata has no trace of it any more.
+  even if the metadata no longer mentions it.
 - Once copying is disabled, no new copy is started; a stored segment is still finished (KIP-950).
 """
 
@@ -116,14 +116,16 @@ class CopyTask:
         self._statistics = tools.statistics
         self._repair = GapRepair(tools.deletion, term)
         self._attempts: set[Uuid] = set()
-        """Copies that this task began and has not finished; it could read their local segments."""
+        """Unfinished copies of this task. It has read their local segments, so they may be deleted
+        without a check."""
         self._stored: RemoteLogSegmentMetadata | None = None
-        """The segment whose COPY_SEGMENT_FINISHED is not confirmed yet."""
+        """The last stored segment, whether its COPY_SEGMENT_FINISHED is confirmed or not."""
         self._abandoned: RemoteLogSegmentMetadata | None = None
-        """A stored segment that another leader has given up and that no metadata names any more."""
+        """A stored segment that another leader has abandoned; the metadata no longer has it."""
 
     async def run_once(self) -> int | None:
-        """Copy what can be copied now; returns the number of segments, None if no more can be.
+        """Copy what can be copied now; returns the number of segments, or None if copying has
+        stopped until the leadership changes.
 
         Raises RemoteStorageError, KafkaError, CorruptIndexError or OSError, which the caller
         retries.

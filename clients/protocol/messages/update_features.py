@@ -1,13 +1,16 @@
 """UpdateFeatures (key 57): raises, lowers or drops finalised features (KIP-584, KIP-778).
 
-Versions: 1 the upgrade type and an option to only validate; 2 no results for single features.
+Version 1 adds the upgrade type and `validate_only`; version 2 drops the results per feature.
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class FeatureUpdateKey(Struct):
-    """A feature and its new level: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+    """A feature and its new level.
+
+    `upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
+    """
 
     feature: str = field("0+")
     max_version_level: int16 = field("0+")
@@ -16,7 +19,7 @@ class FeatureUpdateKey(Struct):
 
 
 class UpdateFeaturesRequest(Message, key=57, versions="0-2", flexible="0+"):
-    """The changes."""
+    """The features to change."""
 
     timeout_ms: int32 = field("0+", default=60000)
     feature_updates: list[FeatureUpdateKey] = field("0+")

@@ -42,12 +42,12 @@ def test_every_phase_and_event(phase: IsrPhase, event: IsrEvent) -> None:
 
 def test_a_replica_that_is_to_join_counts_at_once() -> None:
     state = expanding(committed_isr([1, 2], 7), 3)
-    assert (state.isr, state.maximal_isr, state.asked_isr) == ((1, 2), (1, 2, 3), (1, 2, 3))
+    assert (state.isr, state.maximal_isr, state.requested_isr) == ((1, 2), (1, 2, 3), (1, 2, 3))
 
 
 def test_a_replica_that_is_to_leave_counts_until_it_has_left() -> None:
     state = shrinking(committed_isr([1, 2, 3], 7), [3, 2])
-    assert (state.isr, state.maximal_isr, state.asked_isr) == ((1, 2, 3), (1, 2, 3), (1,))
+    assert (state.isr, state.maximal_isr, state.requested_isr) == ((1, 2, 3), (1, 2, 3), (1,))
 
 
 @pytest.mark.parametrize(
