@@ -24,7 +24,7 @@ from .export_state import (
     what_it_holds,
 )
 from .hadoop_files import HadoopFiles
-from .statements import add_missing_columns, execute, query
+from .statements import add_missing_columns, execute, query, session_settings
 from .upsert import upsert_statement
 
 if TYPE_CHECKING:
@@ -45,17 +45,14 @@ class DeltaTable:
         self._spark = spark
         self._run = uuid_to_string(SystemEnvironment().random_uuid())
         # In a statement Delta takes only a path for one that begins with a slash or a scheme.
-        url = HadoopFiles(spark, name).url("")
-        self._quoted = "delta.`" + url.replace("`", "``") + "`"
+        self._files = HadoopFiles(spark, name)
+        self._quoted = "delta.`" + self._files.url("").replace("`", "``") + "`"
 
     def state(self) -> Exported | None:
-        if not self._is_there():
+        if not self._files.exists("_delta_log"):
             return None
         rows = self._spark.read.format("delta").load(self.name)
         return what_it_holds(self._saved_state(), rows, self.name)
-
-    def _is_there(self) -> bool:
-        return HadoopFiles(self._spark, self.name).exists("_delta_log")
 
     def _saved_state(self) -> str | None:
         """The state in the latest commit of an export; None if there is none."""
@@ -81,7 +78,7 @@ class DeltaTable:
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         text = after.to_json(self._run)
-        try:
+        with self._conflicts_named(after):
             (
                 rows.write.format("delta")
                 .mode("append")
@@ -90,10 +87,6 @@ class DeltaTable:
                 .option("userMetadata", text)
                 .save(self.name)
             )
-        except PySparkException as error:
-            if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
-                raise commit_conflict(self.name, after.sequence) from error
-            raise
         if self._saved_state() != text:
             raise commit_conflict(self.name, after.sequence)
 
@@ -106,7 +99,13 @@ class DeltaTable:
 
     def _change(self, statement: str, after: Exported) -> None:
         """Run a statement that changes rows, in the commit of this state."""
-        with self._settings(after):
+        # What `append` states as options.
+        settings = {
+            "spark.databricks.delta.write.txnAppId": after.series,
+            "spark.databricks.delta.write.txnVersion": str(after.sequence),
+            "spark.databricks.delta.commitInfo.userMetadata": after.to_json(self._run),
+        }
+        with session_settings(self._spark, settings), self._conflicts_named(after):
             execute(self._spark, statement)
         # Delta makes no commit without a change.
         if self._saved_state() != after.to_json(self._run):
@@ -114,35 +113,20 @@ class DeltaTable:
             self.append(none, after)
 
     @contextmanager
-    def _settings(self, after: Exported) -> Generator[None]:
-        """Statements have no options: what `append` states as such are settings for them."""
-        settings = {
-            "spark.databricks.delta.write.txnAppId": after.series,
-            "spark.databricks.delta.write.txnVersion": str(after.sequence),
-            "spark.databricks.delta.commitInfo.userMetadata": after.to_json(self._run),
-        }
-        for name, value in settings.items():
-            self._spark.conf.set(name, value)
+    def _conflicts_named(self, after: Exported) -> Generator[None]:
         try:
             yield
         except PySparkException as error:
             if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
                 raise commit_conflict(self.name, after.sequence) from error
             raise
-        finally:
-            for name in settings:
-                self._spark.conf.unset(name)
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         if dry_run:
             (detail,) = execute(self._spark, f"DESCRIBE DETAIL {self._quoted}")
             return Compaction(int(detail["numFiles"]), 0)
-        self._spark.conf.set(_SMALL_SIZE, str(small_bytes))
-        self._spark.conf.set(_TARGET_SIZE, str(small_bytes * 4))
-        try:
+        settings = {_SMALL_SIZE: str(small_bytes), _TARGET_SIZE: str(small_bytes * 4)}
+        with session_settings(self._spark, settings):
             (row,) = execute(self._spark, f"OPTIMIZE {self._quoted}")
-        finally:
-            self._spark.conf.unset(_SMALL_SIZE)
-            self._spark.conf.unset(_TARGET_SIZE)
         metrics = row["metrics"]
         return Compaction(int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"]))

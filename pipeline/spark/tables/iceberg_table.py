@@ -27,7 +27,7 @@ from .export_state import (
     rows_condition,
     what_it_holds,
 )
-from .statements import add_missing_columns, execute
+from .statements import add_missing_columns, execute, session_settings
 from .upsert import upsert_statement
 
 if TYPE_CHECKING:
@@ -127,19 +127,14 @@ class IcebergTable:
             self._change(statement, after)
 
     def _change(self, statement: str, after: Exported) -> None:
-        """Run a statement that changes rows; it has settings in the place of options."""
+        """Run a statement that changes rows, and stage the state with it."""
         properties = {_STATE: after.to_json(), _RUN: self._run}
         settings = {f"{_SNAPSHOT_SETTING}{name}": text for name, text in properties.items()}
-        for name, value in settings.items():
-            self._spark.conf.set(name, value)
-        try:
+        with session_settings(self._spark, settings):
             execute(self._spark, statement)
             if not self._staged(after):
                 # Nothing has changed but the state.
                 self._append(self._spark.table(self.name).limit(0), after)
-        finally:
-            for name in settings:
-                self._spark.conf.unset(name)
         # Only appends are published by their number. A change is published on top of what it has
         # read or not at all, so it is enough that the commit before this one was that.
         before = self._saved_state()
@@ -150,17 +145,15 @@ class IcebergTable:
     @contextmanager
     def _staging(self, after: Exported) -> Generator[None]:
         """Stage what is written in this context, and publish it at its end."""
-        self._spark.conf.set("spark.wap.id", _wap_id(after))
-        try:
-            yield
-            self._publish(after)
-        except Exception as error:
-            # However Spark wraps the error, its text contains Iceberg's own message.
-            if any(words in str(error) for words in _CONFLICTS):
-                raise commit_conflict(self.name, after.sequence) from error
-            raise
-        finally:
-            self._spark.conf.unset("spark.wap.id")
+        with session_settings(self._spark, {"spark.wap.id": _wap_id(after)}):
+            try:
+                yield
+                self._publish(after)
+            except Exception as error:
+                # However Spark wraps the error, its text contains Iceberg's own message.
+                if any(words in str(error) for words in _CONFLICTS):
+                    raise commit_conflict(self.name, after.sequence) from error
+                raise
 
     def _publish(self, after: Exported) -> None:
         (staged,) = self._staged(after)

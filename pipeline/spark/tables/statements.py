@@ -1,5 +1,7 @@
 """Typed access to Spark SQL: the arguments of PySpark's own `sql` are untyped."""
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
@@ -18,6 +20,18 @@ def query(spark: "SparkSession", statement: str) -> "DataFrame":
 def execute(spark: "SparkSession", statement: str) -> "list[Row]":
     """Run a statement that returns few rows, and return them."""
     return query(spark, statement).collect()
+
+
+@contextmanager
+def session_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Generator[None]:
+    """Settings of the session while the context lasts; statements have no options of their own."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def add_missing_columns(
