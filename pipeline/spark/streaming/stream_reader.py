@@ -34,11 +34,11 @@ from ....tiering.tools.lineage_choice import TierLineage
 from ....tiering.tools.opened_tier import opened_tier
 from ....tiering.tools.tier_survey import WORKERS
 from ...reading.manifest_cache import CachingTier
-from ...reading.scan import plan_ranges
 from ...reading.scan_bounds import OffsetRange, check_offset, scan_ranges, scanned_partitions
 from ...reading.scan_options import ScanError, ScanOptions, TopicIds
 from ...reading.scan_task import ScanTask
 from ...reading.stable_end import readable_end
+from ...reading.task_planner import plan_ranges
 from ...reading.tier_lineages import TierLineages, TierView
 from ...reading.tier_topics import TierTopics
 from ...reading.topic_ids import recreated_topic

@@ -14,10 +14,11 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.pipeline.reading import partial_lineage as partial_lineage_module
 from tierlog.pipeline.reading.manifest_cache import CachingTier, ObjectCache
-from tierlog.pipeline.reading.scan import plan_on, plan_ranges, read_task
+from tierlog.pipeline.reading.scan import plan_on, read_task
 from tierlog.pipeline.reading.scan_bounds import narrow, scan_ranges
 from tierlog.pipeline.reading.scan_options import ScanError, ScanOptions, scan_options
 from tierlog.pipeline.reading.scan_task import ScanTask
+from tierlog.pipeline.reading.task_planner import plan_ranges
 from tierlog.pipeline.reading.tier_lineages import TierLineages
 from tierlog.tests.pipeline.reading.counted_tier import CountedTier
 from tierlog.tests.pipeline.reading.random_tiers import (
