@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .figures import Figure, RunKey
 from .harness.measurement_error import MeasurementError
 from .harness.processes.process_usage import read_network_bytes
+from .harness.processes.system_calls import CountedCalls
 from .harness.targets.target import RunningTarget
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class Recorder:
         self.key = key
         self._figures: dict[str, float] = {}
         self._histograms: dict[str, LatencyRecorder] = {}
+        self.counts_work = False
+        """Whether system calls and context switches of the broker, and requests of clients, are
+        counted wherever usage is measured. This costs both CPU: such a run is not timed."""
 
     def figure(self, metric: str, value: float) -> None:
         """Record a number; the metric's name ends with its unit (`start_s`, `disk_mb`).
@@ -87,7 +91,8 @@ class Recorder:
         prefix = f"{name}_" if name else ""
         work = Work(nbytes, requests)
         network, clients, before = read_network_bytes(), client_cpu_seconds(), target.usage()
-        yield work
+        with self._counted(target, prefix, work):
+            yield work
         try:
             after = target.usage()
         except FileNotFoundError as error:
@@ -108,6 +113,21 @@ class Recorder:
             self.figure(f"{prefix}broker_cpu_s_per_gb", cpu_s / (work.nbytes / GIGABYTE))
         if work.requests and cpu_s > 0:
             self.figure(f"{prefix}requests_per_broker_cpu_s", work.requests / cpu_s)
+
+    @contextmanager
+    def _counted(
+        self, target: RunningTarget, prefix: str, work: Work
+    ) -> Generator[None, None, None]:
+        if not self.counts_work:
+            yield
+            return
+        with CountedCalls(target.pids()) as counted:
+            yield
+        for name, count in counted.counts.items():
+            if work.nbytes:
+                self.figure(f"{prefix}{name}_per_gb", count / (work.nbytes / GIGABYTE))
+            if work.requests:
+                self.figure(f"{prefix}{name}_per_request", count / work.requests)
 
     def histograms(self) -> dict[str, "LatencyRecorder"]:
         """The histograms by name, for the runner."""

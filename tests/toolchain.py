@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from tierlog.bench.harness.processes.system_calls import why_not_countable
 from tierlog.tests.pythons.interpreters import VERSIONS, find
 
 
@@ -56,6 +57,11 @@ def _java_is_17_or_newer() -> bool:
     return java_major_version(answer.stderr + answer.stdout) >= 17
 
 
+@cache
+def _perf_counts() -> bool:
+    return why_not_countable() is None
+
+
 TOOLCHAINS = {
     toolchain.command: toolchain
     for toolchain in (
@@ -69,6 +75,7 @@ TOOLCHAINS = {
         Toolchain("zsh", "zsh", _on_path("zsh")),
         Toolchain("fish", "fish", _on_path("fish")),
         Toolchain("strace", "strace", _on_path("strace")),
+        Toolchain("perf", "perf with trace points", _perf_counts),
         Toolchain("wget", "wget", _on_path("wget")),
         Toolchain("systemd-analyze", "systemd-analyze", _on_path("systemd-analyze")),
         Toolchain("buildah", "buildah as root", _as_root("buildah")),

@@ -14,6 +14,7 @@ from .clusters.rolling import SCENARIO as ROLLING
 from .clusters.sizing import SCENARIO as SIZING
 from .clusters.three_nodes import SCENARIO as THREE_NODES
 from .connections import SCENARIO as CONNECTIONS
+from .counts import SCENARIO as COUNTS
 from .defaults import SCENARIO as DEFAULTS
 from .hostile import SCENARIO as HOSTILE
 from .idle import SCENARIO as IDLE
@@ -51,6 +52,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 """The scenarios that `tierlog-bench run` runs by default."""
 
 ON_REQUEST: tuple[Scenario, ...] = (
+    COUNTS,
     TLS,
     DEFAULTS,
     SPARK,

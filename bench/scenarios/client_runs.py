@@ -6,7 +6,7 @@ from ..harness.loads.client_process import ClientResult, run_client, start_clien
 from ..harness.loads.load import Load
 from ..harness.loads.steady import SteadyLoad
 from ..harness.targets.target import RunningTarget
-from ..recorder import Recorder
+from ..recorder import GIGABYTE, Recorder
 
 _TAIL_PATIENCE_S = 60.0
 _KIB = 1024
@@ -46,12 +46,17 @@ def run_load(
     """Run a client (module, direction), and measure what it and the broker use."""
     module, direction = client
     record_cpu_before(target, recorder)
-    order = (direction, "--bootstrap", target.bootstrap, "--topic", topic)
+    order = [direction, "--bootstrap", target.bootstrap, "--topic", topic, *options]
+    if recorder.counts_work:
+        order.append("--count-requests")
     with recorder.usage(target, nbytes=load.total_bytes):
-        result = run_client(module, *order, *options, *load.arguments())
+        result = run_client(module, *order, *load.arguments())
     seconds = result.figures["seconds"]
     recorder.figure("mb_per_s", load.total_bytes / seconds / 1e6)
     recorder.figure("records_per_s", load.records / seconds)
+    if requests := result.figures.get("requests"):
+        recorder.figure("client_requests_per_gb", requests / (load.total_bytes / GIGABYTE))
+        recorder.figure("kib_per_client_request", load.total_bytes / _KIB / requests)
 
 
 def measure_latency(

@@ -9,6 +9,7 @@ The tools' output is checked: every record was acknowledged and is in the broker
 did not give up. Java's consumer itself checks each batch's CRC.
 """
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ _TIMEOUT_S = 600
 _INTERVAL_MS = 20
 _STEADY = " steady state records sent, "
 _GAVE_UP = "Exiting before consuming"
+_REQUESTS = re.compile(r"(?:producer|consumer)-metrics:request-total:\S*\s*: (\S+)")
 
 
 def _run(tool: str, *arguments: str) -> list[str]:
@@ -53,6 +55,20 @@ def _connection(order: Order) -> list[str]:
     ]
 
 
+def _counting(order: Order) -> list[str]:
+    return ["--print-metrics"] if order.count_requests else []
+
+
+def _requests(order: Order, lines: Sequence[str]) -> dict[str, float]:
+    """The client's requests, from the metrics that the tool prints at its end."""
+    if not order.count_requests:
+        return {}
+    totals = [float(match[1]) for match in map(_REQUESTS.match, lines) if match]
+    if not totals:
+        raise LoadError("the tool did not print the number of its requests")
+    return {"requests": sum(totals)}
+
+
 def produce(order: Order) -> dict[str, float]:
     """Produce a whole load."""
     load = order.load
@@ -69,6 +85,7 @@ def produce(order: Order) -> dict[str, float]:
             *(f"batch.size={load.batch_bytes}", f"compression.type={load.codec}"),
             "buffer.memory=67108864",
             *_connection(order),
+            *_counting(order),
         )
     if not any(line.startswith(f"{load.records} records sent, ") for line in lines):
         raise LoadError("not every record was acknowledged:\n" + "\n".join(lines[-5:]))
@@ -76,7 +93,8 @@ def produce(order: Order) -> dict[str, float]:
         written = sum(end_offsets(order.bootstrap, order.topic, load.partitions))
         if written != load.records:
             raise LoadError(f"the broker has {written} of {load.records} acknowledged records")
-    return {"seconds": load.records / steady_rate(lines), "warm_up_records": warm_up}
+    seconds = load.records / steady_rate(lines)
+    return {"seconds": seconds, "warm_up_records": warm_up, **_requests(order, lines)}
 
 
 def steady_rate(lines: Sequence[str]) -> float:
@@ -116,6 +134,7 @@ def consume(order: Order) -> dict[str, float]:
         *("--num-records", str(load.records), "--timeout", "60000"),
         *("--reporting-interval", str(_INTERVAL_MS), "--show-detailed-stats"),
         *(part for each in _connection(order) for part in ("--command-property", each)),
+        *_counting(order),
     )
     if any(_GAVE_UP in line for line in lines):
         raise LoadError(f"not all of {load.records} records were read:\n" + "\n".join(lines[-3:]))
@@ -127,7 +146,8 @@ def consume(order: Order) -> dict[str, float]:
     # Midnight may pass in between.
     took_ms = (last.at_ms - first.at_ms) % 86_400_000
     rate = (last.records - first.records) / (took_ms / 1000)
-    return {"seconds": load.records / rate, "warm_up_records": first.records}
+    seconds = load.records / rate
+    return {"seconds": seconds, "warm_up_records": first.records, **_requests(order, lines)}
 
 
 if __name__ == "__main__":

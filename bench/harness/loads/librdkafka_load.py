@@ -7,8 +7,9 @@ only failed deliveries are reported, and the records read are compared in lists 
 side by side.
 """
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
@@ -26,6 +27,7 @@ _ROW_REPEATS = _RECORDS_A_CALL // VALUES + 2
 _QUEUED_MAX_BYTES = 64 << 20
 _QUEUED_MAX_RECORDS = 200_000
 _PATIENCE_S = 60.0
+_STATISTICS_MS = 100
 
 
 def _connection(order: Order) -> dict[str, str | int | float | bool | None]:
@@ -35,6 +37,36 @@ def _connection(order: Order) -> dict[str, str | int | float | bool | None]:
     if order.authority is not None:
         settings |= {"security.protocol": "ssl", "ssl.ca.location": order.authority}
     return settings
+
+
+class _Requests:
+    """Adds up the requests that a client has sent, from its own statistics."""
+
+    def __init__(self, order: Order) -> None:
+        self._is_wanted = order.count_requests
+        self._sent: int | None = None
+
+    def settings(self) -> dict[str, object]:
+        """The client's settings with which it reports them."""
+        if not self._is_wanted:
+            return {}
+        return {"statistics.interval.ms": _STATISTICS_MS, "stats_cb": self._take}
+
+    def _take(self, text: str) -> None:
+        brokers = cast("dict[str, dict[str, int]]", json.loads(text)["brokers"])
+        self._sent = sum(broker["tx"] for broker in brokers.values())
+
+    def figures(self, poll: Callable[[], object]) -> dict[str, float]:
+        """Those sent by now; empty unless they are wanted. `poll` serves the client's callbacks."""
+        if not self._is_wanted:
+            return {}
+        self._sent = None
+        deadline = time.perf_counter() + _PATIENCE_S
+        while self._sent is None:
+            if time.perf_counter() > deadline:
+                raise LoadError("the client did not report its statistics")
+            poll()
+        return {"requests": self._sent}
 
 
 def _chunks(load: Load) -> Iterator[tuple[int, int, int]]:
@@ -54,9 +86,11 @@ def produce(order: Order) -> dict[str, float]:
         if error is not None:
             failures.append(str(error))
 
+    requests = _Requests(order)
     producer = Producer(
         {
             **_connection(order),
+            **requests.settings(),
             "acks": load.acks,
             "enable.idempotence": load.idempotent,
             "compression.type": load.codec,
@@ -89,13 +123,15 @@ def produce(order: Order) -> dict[str, float]:
     seconds = time.perf_counter() - started
     if failures or left:
         raise LoadError(f"{left} records unanswered, {len(failures)} failed: {failures[:1]}")
+    figures = {"seconds": seconds, "began_at_s": started}
+    figures |= requests.figures(lambda: producer.poll(_STATISTICS_MS / 1000))
     if load.acks == "0":
-        return {"seconds": seconds, "began_at_s": started}
+        return figures
     expected = [load.records_in(partition) for partition in range(load.partitions)]
     if not ends_at(order.bootstrap, order.topic, expected):
         written = sum(end_offsets(order.bootstrap, order.topic, load.partitions))
         raise LoadError(f"the broker has {written} of {load.records} acknowledged records")
-    return {"seconds": seconds, "began_at_s": started}
+    return figures
 
 
 class _Reader:
@@ -140,9 +176,11 @@ def consume(order: Order) -> dict[str, float]:
     load = order.load
     # Created before the consumer, which may sleep for a second if it is idle before its assignment.
     reader = _Reader(load)
+    requests = _Requests(order)
     consumer = Consumer(
         {
             **_connection(order),
+            **requests.settings(),
             "group.id": "tierlog-bench",
             "enable.auto.commit": False,
             # By default, librdkafka pauses for a second whenever small records fill its queue.
@@ -166,8 +204,10 @@ def consume(order: Order) -> dict[str, float]:
             first_s = time.perf_counter() - started
         seen += len(messages)
     seconds = time.perf_counter() - started
+    figures = {"seconds": seconds, "first_record_s": first_s, "began_at_s": started}
+    figures |= requests.figures(lambda: consumer.poll(_STATISTICS_MS / 1000))
     consumer.close()
-    return {"seconds": seconds, "first_record_s": first_s, "began_at_s": started}
+    return figures
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ class Order:
     """HOST:PORT of the broker's listener with TLS, if the records go there."""
     authority: str | None = None
     """The PEM file of the authority that issued that listener's certificate."""
+    count_requests: bool = False
+    """Whether to add up the client's requests as well, which costs it some CPU."""
 
     @property
     def data_bootstrap(self) -> str:
@@ -104,8 +106,10 @@ def parse_order(description: str | None, arguments: Sequence[str] | None = None)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--tls", help="HOST:PORT of the broker's listener with TLS")
     parser.add_argument("--authority", help="who issued its certificate: a PEM file")
+    parser.add_argument("--count-requests", action="store_true")
     load, stated = parsed(parser, Load, arguments)
-    return Order(**stated, load=load)
+    counts = bool(stated.pop("count_requests"))
+    return Order(**stated, load=load, count_requests=counts)
 
 
 def client_main(

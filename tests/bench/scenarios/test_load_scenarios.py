@@ -15,11 +15,16 @@ from tierlog.bench.harness.targets.target import RunningTarget
 from tierlog.bench.harness.targets.tierlog import TierlogTarget
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Case, Scale, Scenario
-from tierlog.bench.scenarios import latency, small_requests, throughput
+from tierlog.bench.scenarios import counts, latency, small_requests, throughput
 
 pytestmark = pytest.mark.slow
 
-SCENARIOS = [throughput.SCENARIO, small_requests.SCENARIO, latency.SCENARIO]
+SCENARIOS = [
+    throughput.SCENARIO,
+    small_requests.SCENARIO,
+    latency.SCENARIO,
+    counts.SCENARIO,
+]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,24 @@ def test_small_requests_are_counted_by_the_brokers_cpu(case: Case, broker: Runni
     found = measure(small_requests.SCENARIO, case, broker)
     assert found["requests_per_s"] > 0
     assert found["requests_per_broker_cpu_s"] > 0
+
+
+@pytest.mark.requires("perf")
+def test_a_request_in_flight_alone_is_a_wait_a_read_and_a_write(broker: RunningTarget) -> None:
+    found = measure(counts.SCENARIO, Case("empty fetch, one in flight"), broker)
+    for kind in ("wait", "read", "write"):
+        assert 0.9 < found[f"{kind}_system_calls_per_request"] < 1.5
+    assert not any(name.endswith(("_s", "_per_s")) for name in found), "it is not timed"
+
+
+@pytest.mark.requires("perf")
+def test_counts_have_the_requests_of_the_client(broker: RunningTarget) -> None:
+    for case in throughput.SCENARIO.cases(Scale.SMOKE):
+        found = measure(counts.SCENARIO, case, broker)
+        # A batch has up to 16 KiB, and a request one or several.
+        assert 1e9 / (1 << 20) / 64 < found["client_requests_per_gb"] < 1e9 / (8 << 10)
+        assert found["system_calls_per_gb"] > 0
+        assert found["kib_per_client_request"] > 8
 
 
 @pytest.mark.parametrize("case", latency.SCENARIO.cases(Scale.SMOKE), ids=str)
