@@ -9,7 +9,7 @@ cost-based optimizer. `MergeScalarSubqueries` merges only scans that are equal, 
 never are. Common table expressions are inlined whatever the settings say.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import combinations, product
 from random import Random
 from typing import NamedTuple
@@ -71,7 +71,7 @@ def every_combination() -> list[Settings]:
 
 def few_combinations() -> list[Settings]:
     """As many as it takes for each two switches to meet with all of their values."""
-    wanted = set().union(*map(_pairs, every_combination()))
+    wanted = {pair for each in every_combination() for pair in _pairs(each)}
     chosen: list[Settings] = []
     while wanted:
         most = max(every_combination(), key=lambda each: len(wanted & _pairs(each)))
@@ -80,7 +80,7 @@ def few_combinations() -> list[Settings]:
     return chosen
 
 
-def _pairs(settings: Settings) -> set[Iterable[tuple[str, str]]]:
+def _pairs(settings: Settings) -> set[tuple[tuple[str, str], tuple[str, str]]]:
     return set(combinations(settings.items(), 2))
 
 
