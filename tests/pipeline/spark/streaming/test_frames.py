@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.tests.pipeline.spark.streaming.plan_settings import PUSHDOWN
 from tierlog.tests.tiering.tools.bucket import Bucket
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SEGMENT = 100
 SECOND_MS = 1000
 

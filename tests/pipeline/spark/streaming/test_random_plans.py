@@ -1,62 +1,69 @@
-"""Queries by chance over one frame of a tier have the rows that a consumer of the broker finds.
+"""Plans by chance over a tier have the rows that a consumer of the broker finds.
 
-The consumer is librdkafka, and DuckDB answers the same queries over what it has read.
+The consumer is librdkafka, and DuckDB answers the same questions over what it has read: neither
+knows anything of our readers. The plans run under combinations of Spark's settings.
 """
 
+import os
 import time
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from hashlib import sha512
+from random import Random
 
 import confluent_kafka
 import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from tierlog.tests.pipeline.spark.streaming.random_plans import RandomPlans, Range
+from tierlog.tests.pipeline.spark.streaming.plan_settings import (
+    BESIDE,
+    SWITCHES,
+    Settings,
+    every_combination,
+    few_combinations,
+)
+from tierlog.tests.pipeline.spark.streaming.random_plans import TOPIC, RandomPlans, Row, Topic
+from tierlog.tests.pipeline.spark.streaming.random_queries import Range
 from tierlog.tests.pipeline.spark.tiers import (
     TierPlace,
     broker_on,
     produce,
     tiered_topic,
-    wait_until_tiered,
+    wait_until_all_is_tiered,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 
+SEED = os.environ.get("TIERLOG_PLANS_SEED", "plans")
+PLANS = int(os.environ.get("TIERLOG_PLANS", "200"))
+"""How many the long test runs; the first ones are the same however many there are."""
+
 PARTITIONS = 3
 RECORDS = 6_000
 CODECS = ("none", "lz4", "zstd")
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-Row = tuple[object, ...]
-
-
-class Topic(NamedTuple):
-    """A topic in the tier, and what a consumer has read of it."""
-
-    place: TierPlace
-    read: duckdb.DuckDBPyConnection
-    spans: Range
 
 
 def value_of(partition: int, number: int) -> bytes:
-    return b"%d %d" % (partition, number) * (20 + number % 40)
+    """Some hundred bytes that no codec makes much smaller."""
+    seed = b"%d %d" % (partition, number)
+    return b"".join(sha512(b"%d %s" % (each, seed)).digest() for each in range(5 + number % 4))
 
 
 @pytest.fixture(scope="module")
 def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topic]:
     directory = tmp_path_factory.mktemp("plans")
     place = TierPlace((directory / "remote").as_uri())
-    with broker_on(directory, place) as node, duckdb.connect() as read:
-        tiered_topic(node, "orders", partitions=PARTITIONS)
-        first_ms = int(time.time() * 1_000) - RECORDS
-        for number, codec in enumerate(CODECS):
-            counts = {number: RECORDS}
-            produce(node, "orders", counts, value_of, first_ms, compression_type=codec)
-        # Segments that are still open stay with the broker: those compressed well are one.
-        ends = wait_until_tiered(place, "orders", {0: RECORDS // 3})
-        fill(read, node.bootstrap, ends)
-        # What was written, not what is in the tier by now: the queries are the same in each run.
+    with duckdb.connect() as read:
+        with broker_on(directory, place) as node:
+            tiered_topic(node, TOPIC, partitions=PARTITIONS)
+            first_ms = int(time.time() * 1_000) - RECORDS
+            for number, codec in enumerate(CODECS):
+                counts = {number: RECORDS}
+                produce(node, TOPIC, counts, value_of, first_ms, compression_type=codec)
+            wait_until_all_is_tiered(node, place, TOPIC)
+            # Segments that are still open stay with the broker.
+            fill(read, node.bootstrap, place.end_offsets(TOPIC))
+        # What was written, not what is in the tier: the plans are the same in each run.
         yield Topic(place, read, Range(PARTITIONS, RECORDS, first_ms, first_ms + RECORDS - 1))
 
 
@@ -64,7 +71,7 @@ def fill(read: duckdb.DuckDBPyConnection, bootstrap: str, ends: dict[int, int]) 
     """Let a table have what a consumer reads below these offsets."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
     consumer = confluent_kafka.Consumer(settings)
-    consumer.assign([confluent_kafka.TopicPartition("orders", each, 0) for each in ends])
+    consumer.assign([confluent_kafka.TopicPartition(TOPIC, each, 0) for each in ends])
     rows: list[Row] = []
     while len(rows) < sum(ends.values()):
         for each in consumer.consume(5_000, timeout=30):
@@ -73,7 +80,7 @@ def fill(read: duckdb.DuckDBPyConnection, bootstrap: str, ends: dict[int, int]) 
             assert offset is not None
             if offset < ends[partition]:
                 key, size = (each.key() or b"").decode(), len(each.value() or b"")
-                rows.append(("orders", partition, offset, key, stamp, size))
+                rows.append((TOPIC, partition, offset, key, stamp, size))
     consumer.close()
     read.execute(
         "CREATE TABLE arrived (topic TEXT, partition INT, number BIGINT, key TEXT, "
@@ -81,37 +88,47 @@ def fill(read: duckdb.DuckDBPyConnection, bootstrap: str, ends: dict[int, int]) 
     )
     read.executemany("INSERT INTO arrived VALUES (?, ?, ?, ?, ?, ?)", rows)
     read.execute("CREATE MACRO timestamp_millis(ms) AS epoch_ms(ms)")
-    read.execute(
-        "CREATE VIEW orders AS SELECT * EXCLUDE (ms), epoch_ms(ms) AS timestamp FROM arrived"
-    )
+    read.execute("CREATE VIEW records AS SELECT *, timestamp_millis(ms) AS timestamp FROM arrived")
 
 
-@pytest.mark.parametrize("pushdown", ["true", "false"])
+def test_every_setting_is_one_of_spark_and_each_two_switches_meet(spark: SparkSession) -> None:
+    unknown = [each.name for each in SWITCHES + BESIDE if not spark.conf.isModifiable(each.name)]
+    assert unknown == []
+    assert len(every_combination()) == 2 ** len(SWITCHES)
+    few = few_combinations()
+    for one in SWITCHES:
+        for other in SWITCHES:
+            met = {(each[one.name], each[other.name]) for each in few}
+            assert len(met) == (2 if one == other else 4), (one, other)
+
+
 @pytest.mark.parametrize(
-    "plans",
+    ("plans", "combinations"),
     [
-        pytest.param(6, id="6"),
-        pytest.param(50, id="50", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
+        pytest.param(len(few_combinations()), few_combinations(), id="few"),
+        pytest.param(
+            *(PLANS, every_combination()),
+            id="every-combination",
+            marks=[pytest.mark.long, pytest.mark.timeout(3600)],
+        ),
     ],
 )
-def test_queries_by_chance_have_the_rows_that_a_consumer_finds(
-    spark: SparkSession, topic: Topic, plans: int, pushdown: str
+def test_plans_by_chance_have_the_rows_that_a_consumer_finds(
+    spark: SparkSession, topic: Topic, plans: int, combinations: list[Settings]
 ) -> None:
-    spark.conf.set(PUSHDOWN, pushdown)
+    """TIERLOG_PLANS_SEED makes other plans."""
+    under = Random(SEED).sample(combinations, len(combinations))
+    made = RandomPlans(spark, topic, SEED)
+    nonempty = ran = 0
     try:
-        frame = spark.read.format("tierlog").options(**topic.place.options("orders")).load()
-        frame.selectExpr(
-            *("topic", "partition", "offset AS number", "decode(key, 'utf-8') AS key"),
-            *("timestamp", "CAST(octet_length(value) AS BIGINT) AS size"),
-        ).createOrReplaceTempView("orders")
-        made = RandomPlans(plans, topic.spans)
-        nonempty = 0
-        for _ in range(plans):
-            query = made.query()
-            found = cast("list[Row]", spark.sql(query).collect())  # pyright: ignore[reportUnknownMemberType]  # PySpark's own hints
-            expected = cast("list[Row]", topic.read.execute(query).fetchall())
-            assert sorted(map(tuple, found), key=repr) == sorted(expected, key=repr), query
-            nonempty += any(any(row) for row in expected)
-        assert nonempty > plans // 3, "most of these queries ask for nothing"
+        for number in range(plans):
+            nonempty += made.run(number, under[number % len(under)])
+            ran += 1
     finally:
-        spark.conf.unset(PUSHDOWN)
+        made.close()
+        print(
+            f"{ran} plans of seed {SEED} under {min(ran, len(under))} combinations of settings: "
+            f"{nonempty} have rows, {made.answers} answers compared, {made.streams} streams, "
+            f"{made.cached} on cached records"
+        )
+    assert nonempty > plans * 2 // 3, "many of these plans ask for nothing"
