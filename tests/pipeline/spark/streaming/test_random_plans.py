@@ -35,8 +35,9 @@ from tierlog.tests.pipeline.spark.tiers import (
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 
 SEED = os.environ.get("TIERLOG_PLANS_SEED", "plans")
-PLANS = int(os.environ.get("TIERLOG_PLANS", "200"))
-"""How many the long test runs; the first ones are the same however many there are."""
+PLANS = int(os.environ.get("TIERLOG_PLANS", "64"))
+"""How many the long test runs: one for each combination. The first ones are the same however many
+there are."""
 
 PARTITIONS = 3
 RECORDS = 6_000
