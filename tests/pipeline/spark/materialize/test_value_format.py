@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tierlog.pipeline.spark.__main__ import main
+from tierlog.spark import SchemaRegistry, Schemas
 from tierlog.tests.pipeline.spark.materialize.lake import Lake
 from tierlog.tests.pipeline.spark.typed.apicurio import Apicurio
 from tierlog.tests.pipeline.spark.typed.producer import ORDER, Producer
@@ -136,6 +137,23 @@ def test_a_newer_version_in_the_registry_gives_the_table_its_columns(
     ]
     assert lake.run("--topic", topic, "--value-format", "json-schema", *registry) == 2
     assert "are of type AVRO, and not of --value-format json-schema" in capsys.readouterr().out
+
+
+@pytest.mark.requires("mvn")
+def test_json_with_the_ids_of_a_registry_also_by_a_file_of_its_schemas(
+    lake: Lake, apicurio: Apicurio
+) -> None:
+    producer = Producer(apicurio.url)
+    topic, file = producer.topic, str(lake.tier.parent / "schemas.json")
+    click = {"title": "Click", "type": "object", "properties": {"id": {"type": "integer"}}}
+    for number, place in enumerate((("--schema-registry", apicurio.url), ("--schemas", file))):
+        (value,) = producer.json(click, {"id": number})
+        lake.put_records(topic, number, (None, value))
+        schemas = Schemas(SchemaRegistry(apicurio.url))
+        schemas.value_of(topic)
+        schemas.save(file)
+        assert lake.run("--topic", topic, "--value-format", "json-schema", *place) == 0
+    assert rows_of(lake, topic, "id", "undecoded") == [(0, None), (1, None)]
 
 
 @pytest.mark.parametrize(
