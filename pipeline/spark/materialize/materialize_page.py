@@ -30,10 +30,10 @@ def _place(topic: TopicProgress) -> tuple[bool, bool, str]:
 def _conclusion(rounds: int, topics: Sequence[TopicProgress], failed: int) -> str:
     missed = sum(topic.is_missed for topic in topics)
     behind = sum(topic.lag or 0 for topic in topics)
-    known = ", as far as is known" if any(topic.lag is None for topic in topics) else ""
+    extent = ", as far as is known" if any(topic.lag is None for topic in topics) else ""
     parts = [
         f"After {counted(rounds, 'round')}, the tables of {counted(len(topics), 'topic')} are "
-        f"{behind:,} offsets behind the tier{known}",
+        f"{behind:,} offsets behind the tier{extent}",
         *([f"{failed:,} failed in the last round"] if failed else []),
         *([f"{missed:,} not reached before the job was stopped"] if missed else []),
     ]

@@ -6,7 +6,6 @@ schema before it writes the first record of it.
 
 import os
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..jobs.export import RowMapping
@@ -96,10 +95,11 @@ class ValueColumns:
 
     def _schema(self, topic: str) -> "Subject | JsonType":
         from ..typed.registered_schema import SchemaError
+        from ..typed.schema_file import read_json_schema
         from ..typed.schemas import Schemas
 
         if self._format == _JSON:
-            return _json_schema((self._path or "").replace(TOPIC, topic))
+            return read_json_schema((self._path or "").replace(TOPIC, topic))
         if self._of_file is not None:
             subject = self._of_file.value_of(topic)
         elif topic in self._schemas:
@@ -136,16 +136,6 @@ def _check(options: Namespace) -> None:
             f"--value-format {options.value_format} needs either --schema-registry URL or "
             "--schemas FILE."
         )
-
-
-def _json_schema(path: str) -> "JsonType":
-    from ..typed.registered_schema import SchemaError, object_of, parsed_json
-
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise SchemaError(f"The JSON Schema {path} cannot be read: {error.strerror}") from None
-    return object_of(parsed_json(content, path), path)
 
 
 def value_columns(options: Namespace) -> ValueColumns | None:

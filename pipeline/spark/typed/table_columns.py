@@ -19,14 +19,14 @@ _FROM_VALUE = "value_"
 
 
 def with_value_columns(
-    rows: DataFrame, schema: Subject | JsonType, taken: Collection[str], *, on_error: str
+    rows: DataFrame, schema: Subject | JsonType, more_columns: Collection[str], *, on_error: str
 ) -> DataFrame:
     """The rows with a column for each field of their values.
 
     Args:
         rows: rows of Kafka's columns.
         schema: how values are decoded; see `typed`.
-        taken: names that no field may have, beside those of the rows' columns.
+        more_columns: columns that the table has beside those of the rows.
         on_error: "undecoded", or "fail": then there is no column `undecoded`, and the first record
             that cannot be decoded fails the query.
 
@@ -34,7 +34,7 @@ def with_value_columns(
         SchemaError: the schema cannot be used, or two fields would be one column.
     """
     decoded = typed(rows.withColumn(_RAW, f.col("value")), value=schema, on_error=on_error)
-    reserved = {name.lower() for name in (*rows.columns, *taken, UNDECODED)}
+    reserved = {name.lower() for name in (*rows.columns, *more_columns, UNDECODED)}
     data_type = decoded.schema["value"].dataType
     names = data_type.names if isinstance(data_type, StructType) else None
     columns = [
