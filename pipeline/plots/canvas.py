@@ -114,6 +114,21 @@ BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK, GREY = (
 PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK)
 DASHES = ("-", "--", "-.", ":")
 
+_LABEL_CHARACTERS = 32
+_LEGEND_CHARACTERS = 110
+"""About how many characters a row of a legend has room for."""
+
+
+def label_of(name: str, suffix: str = "") -> str:
+    """A name with a suffix as the label of a row or a line; a long name loses its middle.
+
+    A label has no bound of its own: one of 249 characters leaves no room for the plot.
+    """
+    if len(name) > _LABEL_CHARACTERS:
+        half = _LABEL_CHARACTERS // 2
+        name = f"{name[: half - 1]}…{name[-half:]}"
+    return name + suffix
+
 
 class Canvas:
     """A figure with rows and columns of axes, drawn inside `with`. Sizes are in inches."""
@@ -151,7 +166,9 @@ class Canvas:
     def legend(self) -> None:
         """Put a legend below all axes, with the labels of the first axes."""
         handles, labels = self.axes[0][0].get_legend_handles_labels()
-        self._figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        longest = max((len(label) for label in labels), default=0)
+        columns = max(1, min(4, _LEGEND_CHARACTERS // (longest + 8)))
+        self._figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
     def svg(self) -> str:
         """The figure as SVG text."""

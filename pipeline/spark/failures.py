@@ -14,6 +14,7 @@ from ...tiering.remote_storage import RemoteStorageError
 from ..reading.scan_options import ScanError
 from .tables.export_state import ExportError
 from .topic_writer import TopicWriterError
+from .typed.registered_schema import SchemaError
 
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: |$)", re.MULTILINE)
 """What a statement of ours raises (`upsert.py`), inside what Spark says of it."""
@@ -24,6 +25,7 @@ FAILURES = (
     ExportError,
     TopicWriterError,
     RemoteStorageError,
+    SchemaError,
     PySparkException,
     Py4JError,
 )

@@ -72,10 +72,15 @@ def add_record_arguments(parser: argparse.ArgumentParser, *, or_pattern: bool = 
 
 
 def session_for(
-    job: str, options: argparse.Namespace, tier: RemoteUrl | None = None
+    job: str,
+    options: argparse.Namespace,
+    tier: RemoteUrl | None = None,
+    *,
+    jars: tuple[str, ...] = (),
 ) -> "SparkSession":
     """The Spark session of a job, with the jars for its table's format and file system, if any.
 
+    `jars` are kinds that the job needs beside those.
     A table in the object store of the tier is reached with the tier's credentials.
     """
     from ..session import set_hadoop, spark_session, stated_settings
@@ -83,7 +88,10 @@ def session_for(
     spark = spark_session(
         f"tierlog-{job}",
         master=options.master,
-        jars=jars_for(options.format, options.table, options.warehouse, catalog=options.catalog),
+        jars=(
+            *jars_for(options.format, options.table, options.warehouse, catalog=options.catalog),
+            *jars,
+        ),
         warehouse=options.warehouse,
         catalog=options.catalog,
         catalog_uri=options.catalog_uri,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....tiering.store.object_keys import partition_prefix
 from ....tiering.tools.terminal import human_bytes
-from ...plots.canvas import BLUE, GREY, ORANGE, Axes, Canvas
+from ...plots.canvas import BLUE, GREY, ORANGE, Axes, Canvas, label_of
 from ..page.report_page import Page, Section, findings_section
 from .audit_report import HEAD, AuditReport, folder_of, topic_rows
 
@@ -72,7 +72,7 @@ def strips(report: AuditReport) -> list[Strip]:
         everything = [*sound.get(partition, []), *bad]
         if everything:
             first, last = min(each[0] for each in everything), max(each[1] for each in everything)
-            name = str(partition.topic_partition)
+            name = label_of(partition.topic, f"-{partition.partition}")
             coverage.append(Strip(name, first, last, sound.get(partition, []), sorted(set(bad))))
     return sorted(coverage, key=lambda each: not each.has_trouble)
 
@@ -135,7 +135,7 @@ def _sizes(report: AuditReport) -> Section:
         rows = list(range(len(shown)))
         _bars(bytes_axes, [topic.nbytes / 2**20 for topic in shown])
         bytes_axes.set_xlabel("size (MiB)")
-        bytes_axes.set_yticks(rows, [topic.topic for topic in shown])
+        bytes_axes.set_yticks(rows, [label_of(topic.topic) for topic in shown])
         _bars(record_axes, [float(topic.totals.records) for topic in shown])
         record_axes.set_xlabel("records")
         record_axes.set_yticks(rows, [""] * len(shown))

@@ -301,9 +301,7 @@ class Export:
         )
         if self._mapping is None:
             return with_date(rows)
-        rows = with_date(self._mapping(rows))
-        self._goal.add_columns(rows)
-        return rows
+        return self._goal.add_columns(with_date(self._mapping(rows)))
 
     def _print_missing(self, missing: Ranges, state: Exported | None) -> None:
         what = "does not exist yet" if state is None else f"is at commit {state.sequence}"

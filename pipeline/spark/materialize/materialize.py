@@ -23,6 +23,7 @@ from ..tier_source import matching_topics
 from .stop_request import StopRequest
 from .table_names import TableNames
 from .topic_tables import HEAD, QuietOutput, Target, TopicProgress, TopicTables, round_line
+from .value_format import add_value_arguments, value_columns, value_jars
 
 _EXAMPLES = """examples:
   tierlog-spark materialize --tier s3://bucket/prefix --topic orders --topic refunds \\
@@ -63,6 +64,7 @@ def add_parser(commands: Jobs) -> ArgumentParser:
         "--report", metavar="FILE", help="write a page there, with a row a topic, after each round"
     )
     _add_table_arguments(parser)
+    add_value_arguments(parser)
     parser.set_defaults(run=run)
     return parser
 
@@ -117,9 +119,10 @@ def run(options: Namespace) -> int:
     topics = _topics(options.topic, options.pattern, location)
     if options.every is None:
         topics()  # Detects a wrong tier before Spark starts.
+    columns = value_columns(options)
     stop = StopRequest()
     with stop.by_signals():
-        spark = session_for("materialize", options, location)
+        spark = session_for("materialize", options, location, jars=value_jars(options))
         stop.handle()
         settings = ExportSettings(
             options.records_per_commit,
@@ -134,6 +137,7 @@ def run(options: Namespace) -> int:
             options.format,
             options.isolation,
             settings,
+            None if columns is None else columns.of,
             new_tables="new-table" in answers,
             compact_every=options.compact,
         )

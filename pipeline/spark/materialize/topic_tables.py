@@ -4,7 +4,7 @@ A round is an export of each topic (`jobs/export.py`), one after the other, up t
 ends at that moment. A topic that fails is tried again by the next round; the others go on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
     from ..streaming.offset_steps import Ranges
 
-HEAD = ("topic", "table", "offsets", "lag", "bytes", "rounds", "last error")
+HEAD = ("topic", "table", "offsets", "lag", "bytes", "rounds", "last round")
+
+_PARTITIONS_AT_MOST = 8
+"""The most partitions of a topic in its row."""
 
 
 @dataclass(slots=True)
@@ -47,20 +50,28 @@ class TopicProgress:
     """Those that did not fail."""
     error: str | None = None
     """Why the last round failed; None if it did not."""
+    is_missed: bool = False
+    """Whether the last round was stopped before it came to the topic."""
     uncompacted: int = 0
     """The rounds that have added to the table since its small files were rewritten."""
 
     def row(self) -> list[str]:
         """The columns of `HEAD`."""
-        offsets = ", ".join(
-            f"{each.partition}: {offset}" for each, offset in sorted(self.offsets.items())
-        )
+        shown = sorted(self.offsets.items())[:_PARTITIONS_AT_MOST]
+        offsets = ", ".join(f"{each.partition}: {offset}" for each, offset in shown)
+        if len(shown) < len(self.offsets):
+            offsets += f", and {len(self.offsets) - len(shown):,} more"
         lag = "–" if self.lag is None else f"{self.lag:,}"
         size = human_bytes(self.nbytes)
         return [
             *(self.topic, self.table, offsets or "–", lag, size, str(self.rounds)),
-            self.error or "–",
+            self._last_round(),
         ]
+
+    def _last_round(self) -> str:
+        if self.is_missed:
+            return "not reached before the job was stopped"
+        return self.error or "done"
 
 
 class Target(NamedTuple):
@@ -70,8 +81,8 @@ class Target(NamedTuple):
     table_format: str
     isolation: str
     settings: ExportSettings
-    mapping: RowMapping | None = None
-    """Maps the rows of each topic before they are written."""
+    mapping_of: Callable[[str], RowMapping] | None = None
+    """Asked in each round for what maps the rows of a topic before they are written."""
     new_tables: bool = False
     """Whether a topic that was created again gets another table; otherwise it fails."""
     compact_every: int | None = None
@@ -116,11 +127,12 @@ class TopicTables:
     def round(self, topics: Sequence[str]) -> int:
         """Bring the tables of these topics up to date; the number of topics that failed."""
         failed = self.missed = 0
-        for number, topic in enumerate(topics):
-            if self._stop.is_made:
-                self.missed = len(topics) - number
-                break
+        for topic in topics:
             progress = self.progress.setdefault(topic, TopicProgress(topic))
+            progress.is_missed = self._stop.is_made
+            if progress.is_missed:
+                self.missed += 1
+                continue
             try:
                 self._bring(progress)
             except FAILURES as error:
@@ -146,7 +158,7 @@ class TopicTables:
             source,
             goal,
             self._output if settings.dry_run else QuietOutput(as_json=False),
-            mapping=target.mapping,
+            mapping=None if target.mapping_of is None else target.mapping_of(topic),
             must_stop=lambda: self._stop.is_made,
         )
         try:

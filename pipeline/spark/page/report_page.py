@@ -14,27 +14,43 @@ from ....clients.record.batch import NO_TIMESTAMP
 from ....tiering.tools.tier_survey import Finding
 
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
-       max-width: 1060px; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --ground: #fff; --text: #222; --quiet: #555; --line: #ddd;
+        --strong-line: #888; --good: #0072B2; --good-ground: #eef5fa; --bad: #D55E00;
+        --bad-ground: #fcf0e8; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #11161d; --text: #e6e9ee; --quiet: #a9b2bd; --line: #2f3843;
+          --strong-line: #6b7684; --good: #56B4E9; --good-ground: #16283a; --bad: #E69F00;
+          --bad-ground: #35240f; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--ground);
+       max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem; }
-p { margin: .3rem 0 .6rem; } .quiet { color: #555; }
-.verdict { border-left: 6px solid #0072B2; background: #eef5fa; padding: .6rem 1rem;
-           margin: 1rem 0; font-weight: 600; }
-.verdict.bad { border-color: #D55E00; background: #fcf0e8; }
+p { margin: .3rem 0 .6rem; overflow-wrap: anywhere; } .quiet { color: var(--quiet); }
+.verdict { border-left: 6px solid var(--good); background: var(--good-ground);
+           padding: .6rem 1rem; margin: 1rem 0; font-weight: 600; }
+.verdict.bad { border-color: var(--bad); background: var(--bad-ground); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: left;
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
          vertical-align: top; }
-th { border-bottom: 2px solid #888; white-space: nowrap; }
-td.number, th.number { text-align: right; white-space: nowrap; }
-td.key { font-family: ui-monospace, monospace; font-size: .85em; overflow-wrap: anywhere; }
-img { max-width: 100%; height: auto; display: block; margin: .6rem 0; }
-li { margin: .3rem 0; overflow-wrap: anywhere; }
+th { border-bottom: 2px solid var(--strong-line); white-space: nowrap; }
+.number { text-align: right; } td.number, td.short { white-space: nowrap; }
+td.long, td.key { min-width: 14rem; overflow-wrap: anywhere; }
+td.key { font-family: ui-monospace, monospace; font-size: .85em; }
+img { width: 100%; max-width: 60rem; min-width: 40rem; height: auto; display: block;
+      margin: .6rem 0; background: #fff; }
+@media print { img { min-width: 0; } }
 """
+# Plots are white in the dark too: their descriptions name their colours.
 
 _FINDINGS_AT_MOST = 1000
 """The most findings on the page; --json has all."""
+
+_SHORT = 28
+"""The most characters of a cell that is never broken into lines."""
+
+_NAMES_OF_OBJECTS = frozenset({"object", "table"})
+"""The titles of columns that hold keys or paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +68,10 @@ class Section:
         parts = [f"<h2>{escape(self.title)}</h2>", f"<p>{escape(self.says)}</p>"]
         if self.svg is not None:
             source = b64encode(self.svg.encode()).decode()
-            parts.append(
-                f'<img alt="{escape(self.says)}" src="data:image/svg+xml;base64,{source}">'
-            )
+            plot = f'<img alt="{escape(self.says)}" src="data:image/svg+xml;base64,{source}">'
+            parts.append(_scrolled(plot, f"{self.title}: plot"))
         if self.rows:
-            parts.append(_table(self.head, self.rows))
+            parts.append(_scrolled(_table(self.head, self.rows), f"{self.title}: table"))
         return "\n".join(parts)
 
 
@@ -84,10 +99,12 @@ class Page:
 <style>{_STYLE}</style>
 </head>
 <body>
+<main>
 <h1>{escape(self.title)}</h1>
 <p class="quiet">{escape(self.tier)}, {time_text(self.made_ms)} UTC</p>
 <p class="{kind}">{escape(self.conclusion)}</p>
 {sections}
+</main>
 </body>
 </html>
 """
@@ -109,12 +126,20 @@ def findings_section(findings: Sequence[Finding]) -> Section:
         ]
         for finding in ordered[:_FINDINGS_AT_MOST]
     ]
-    return Section("Findings", says, None, ["", "object", "offsets", "problem", "what to do"], rows)
+    return Section(
+        "Findings", says, None, ["kind", "object", "offsets", "problem", "what to do"], rows
+    )
+
+
+def _scrolled(content: str, name: str) -> str:
+    """What may be wider than the window, in a region that mouse, finger and keyboard scroll."""
+    label = escape(name)
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; columns of numbers are right-aligned, and keys may break anywhere."""
-    kinds = [_kind([row[index] for row in rows]) for index in range(len(head))]
+    """A table; columns of numbers are right-aligned, and what is long may break anywhere."""
+    kinds = [_kind(title, [row[index] for row in rows]) for index, title in enumerate(head)]
     titles = "".join(
         f'<th class="{kind}">{escape(each)}</th>' for kind, each in zip(kinds, head, strict=True)
     )
@@ -126,17 +151,17 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return (
-        f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>\n'
-        f"<tbody>{lines}</tbody></table></div>"
-    )
+    return f"<table><thead><tr>{titles}</tr></thead>\n<tbody>{lines}</tbody></table>"
 
 
-def _kind(cells: Sequence[str]) -> str:
-    if any("/" in cell and len(cell) > 40 for cell in cells):
+def _kind(title: str, cells: Sequence[str]) -> str:
+    if title in _NAMES_OF_OBJECTS and any("/" in cell for cell in cells):
         return "key"
+    if any(len(cell) > _SHORT for cell in cells):
+        return "long"
+    has_number = any(cell[:1].isdigit() for cell in cells)
     is_number = all(cell[:1].isdigit() or cell in ("–", "") for cell in cells)
-    return "number" if is_number else "text"
+    return "number" if has_number and is_number else "short"
 
 
 def time_text(timestamp_ms: int) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ....clients.text_table import counted
-from ...plots.canvas import BLUE, DASHES, GREEN, PALETTE, Axes, Canvas
+from ....tiering.tools.terminal import human_bytes
+from ...plots.canvas import BLUE, DASHES, GREEN, PALETTE, Axes, Canvas, label_of
 from ..page.report_page import Page, Section
 from .profile_report import (
     ProfileReport,
@@ -36,7 +37,7 @@ def profile_page(report: ProfileReport, made_ms: int) -> str:
     nbytes = sum(
         each.nbytes for each in {forecast.topic: forecast for forecast in report.forecasts}.values()
     )
-    said = f"{counted(topics, 'topic')}, {nbytes / _BYTE**3:,.2f} GiB in the tier"
+    said = f"{counted(topics, 'topic')}, {human_bytes(nbytes)} in the tier"
     if report.topics:
         said += f", {counted(records, 'record')}"
     return Page("Profile of a tier", report.tier, made_ms, said, True, sections).html()
@@ -65,7 +66,7 @@ def _sizes(report: ProfileReport) -> Section:
         "right, the sizes of its partitions: the further apart the dots, the more these differ."
     )
     rows = [float(row) for row in range(len(shown))]
-    with Canvas(10, 1.4 + 0.4 * len(shown), columns=2) as canvas:
+    with Canvas(10, 1.8 + 0.4 * len(shown), columns=2) as canvas:
         bars, dots = canvas.axes[0]
         stored = [each.nbytes / _BYTE**2 for each in shown]
         plain = [each.whole.plain / _BYTE**2 for each in shown]
@@ -83,8 +84,7 @@ def _sizes(report: ProfileReport) -> Section:
             label="decompressed",
         )
         bars.set_xlabel("size (MiB)")
-        _rows(bars, [each.topic for each in shown])
-        bars.legend(loc="lower right")
+        _rows(bars, [label_of(each.topic) for each in shown])
         for row, topic in zip(rows, shown, strict=True):
             sizes = [partition.nbytes / _BYTE**2 for partition in topic.partitions.values()]
             dots.plot(sizes, [row] * len(sizes), linestyle="", marker="o", alpha=0.6, color=BLUE)
@@ -93,6 +93,7 @@ def _sizes(report: ProfileReport) -> Section:
             0, 1.08 * max(p.nbytes for t in shown for p in t.partitions.values()) / _BYTE**2
         )
         _rows(dots, [""] * len(shown))
+        canvas.legend()
         table = topic_table(report)
         says += _of(len(shown), len(report.topics))
         return Section("Sizes", says, canvas.svg(), table.head, table.rows)
@@ -105,7 +106,7 @@ def _rates(report: ProfileReport) -> Section:
         "The records and bytes per second of each topic, by the timestamps of the records. Bytes "
         "are those of keys and values."
     )
-    with Canvas(10, 4.6, rows=2) as canvas:
+    with Canvas(10, 5.2, rows=2) as canvas:
         records, nbytes = canvas.axes[0][0], canvas.axes[1][0]
         for number, topic in enumerate(shown):
             rates = topic.rates.rates()
@@ -114,7 +115,11 @@ def _rates(report: ProfileReport) -> Section:
             times = [_time(rate[0]) for rate in rates]
             style = {"color": PALETTE[number], "linestyle": DASHES[number % len(DASHES)]}
             records.step(
-                times, [rate[1] for rate in rates], where="post", label=topic.topic, **style
+                times,
+                [rate[1] for rate in rates],
+                where="post",
+                label=label_of(topic.topic),
+                **style,
             )
             nbytes.step(times, [rate[2] / _BYTE for rate in rates], where="post", **style)
         records.set_ylabel("records/s")
@@ -125,7 +130,7 @@ def _rates(report: ProfileReport) -> Section:
             axes.grid(True)
             axes.set_axisbelow(True)
         if shown:
-            records.legend(loc="upper left", ncols=min(len(shown), 4))
+            canvas.legend()
         return Section("Rates over time", says + _of(len(shown), len(busiest)), canvas.svg())
 
 
@@ -140,7 +145,7 @@ def _record_sizes(report: ProfileReport) -> Section:
     powers = [power for each in shown for power in each.sizes.counts]
     steps = list(range(min(powers, default=0), max(powers, default=0) + 1))
     says = "The sizes of the records, key and value together, in powers of two."
-    with Canvas(10, 2.8) as canvas:
+    with Canvas(10, 3.4) as canvas:
         axes = canvas.axes[0][0]
         for number, topic in enumerate(shown):
             total = max(sum(topic.sizes.counts.values()), 1)
@@ -150,7 +155,7 @@ def _record_sizes(report: ProfileReport) -> Section:
                 color=PALETTE[number],
                 linestyle=DASHES[number % len(DASHES)],
                 marker="os^Dv<>"[number],
-                label=topic.topic,
+                label=label_of(topic.topic),
             )
         labelled = steps[:: 1 + len(steps) // _SIZES_LABELLED]
         axes.set_xticks(
@@ -160,20 +165,20 @@ def _record_sizes(report: ProfileReport) -> Section:
         axes.set_ylabel("share of records (%)")
         axes.grid(True, axis="y")
         axes.set_axisbelow(True)
-        axes.legend(loc="upper right")
+        canvas.legend()
         return Section("Sizes of records", says + _of(len(shown), len(report.topics)), canvas.svg())
 
 
 def _power_text(power: int) -> str:
     if power < 0:
         return "empty"
-    return f"{1 << power} B" if power < 10 else f"{1 << power - 10} KiB"
+    return human_bytes(1 << power).replace(".0 ", " ")
 
 
 def _codecs(report: ProfileReport) -> Section:
     table = codec_table(report)
     ratios = [
-        (f"{topic.topic}, {codec}", totals.ratio)
+        (label_of(topic.topic, f", {codec}"), totals.ratio)
         for topic in _largest(report.topics, _BARS_AT_MOST)
         for codec, totals in sorted(topic.codecs.items())
     ][:_BARS_AT_MOST]
@@ -205,7 +210,7 @@ def _keys(report: ProfileReport) -> Section:
     if not keyed:
         says = "No key stands out, or no record has a key."
         return Section("Frequent keys", says, None, table.head, table.rows)
-    with Canvas(10, 3.2) as canvas:
+    with Canvas(10, 3.8) as canvas:
         axes = canvas.axes[0][0]
         for number, topic in enumerate(keyed[:_LINES_AT_MOST]):
             shares: list[float] = []
@@ -219,7 +224,7 @@ def _keys(report: ProfileReport) -> Section:
                 color=PALETTE[number],
                 linestyle=DASHES[number % len(DASHES)],
                 marker="." if len(shares) < 40 else "",
-                label=f"{topic.topic}: {counted(topic.keys.distinct, 'key')}",
+                label=label_of(topic.topic, f": {counted(topic.keys.distinct, 'key')}"),
             )
         axes.set_xscale("log")
         longest = max(len(each.keys.counts) for each in keyed[:_LINES_AT_MOST])
@@ -230,7 +235,7 @@ def _keys(report: ProfileReport) -> Section:
         axes.set_ylabel("their share of the records (%)")
         axes.grid(True)
         axes.set_axisbelow(True)
-        axes.legend(loc="upper left")
+        canvas.legend()
         return Section("Frequent keys", says, canvas.svg(), table.head, table.rows)
 
 
@@ -244,7 +249,7 @@ def _retention(report: ProfileReport) -> Section:
     svg = None
     if shown:
         names = [forecast.setting.name.removeprefix("retention.") for forecast in shown[0]]
-        with Canvas(10, 3.2) as canvas:
+        with Canvas(10, 3.8) as canvas:
             axes = canvas.axes[0][0]
             steps = [float(each) for each in range(len(names))]
             for number, each in enumerate(shown):
@@ -254,7 +259,7 @@ def _retention(report: ProfileReport) -> Section:
                     color=PALETTE[number],
                     linestyle=DASHES[number % len(DASHES)],
                     marker="os^Dv<>"[number],
-                    label=each[0].topic,
+                    label=label_of(each[0].topic),
                 )
             axes.set_xticks(steps, names)
             axes.set_ylabel("remaining size (MiB)")

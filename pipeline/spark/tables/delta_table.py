@@ -72,9 +72,9 @@ class DeltaTable:
             f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta {partitioned}",
         )
 
-    def add_columns(self, rows: "DataFrame") -> None:
+    def add_columns(self, rows: "DataFrame") -> "DataFrame":
         there = self._spark.read.format("delta").load(self.name)
-        add_missing_columns(self._spark, self._quoted, there, rows)
+        return add_missing_columns(self._spark, self._quoted, there, rows)
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         text = after.to_json(self._run)

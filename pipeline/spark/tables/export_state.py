@@ -165,8 +165,12 @@ class ExportTable(Protocol):
         """Create an empty table if it does not exist; one for `upsert` has no partitions."""
         ...
 
-    def add_columns(self, rows: "DataFrame") -> None:
-        """Give the table the columns of these rows that it lacks; rows before have null there."""
+    def add_columns(self, rows: "DataFrame") -> "DataFrame":
+        """Give the table the columns of these rows that it lacks; rows before have null there.
+
+        Returns the rows with the columns that only the table has. Raises ExportError if a column
+        has another type in the table.
+        """
         ...
 
     def append(self, rows: "DataFrame", after: Exported) -> None:

@@ -101,8 +101,8 @@ class IcebergTable:
             f"{partitioned} TBLPROPERTIES ({properties})",
         )
 
-    def add_columns(self, rows: "DataFrame") -> None:
-        add_missing_columns(self._spark, self.name, self._spark.table(self.name), rows)
+    def add_columns(self, rows: "DataFrame") -> "DataFrame":
+        return add_missing_columns(self._spark, self.name, self._spark.table(self.name), rows)
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         with self._staging(after):

@@ -83,8 +83,9 @@ class ParquetTable:
             raise self._append_only()
         self._files.make_folder(_COMMITS)
 
-    def add_columns(self, rows: "DataFrame") -> None:
-        """Do nothing: each file has its own columns, which readers join with `mergeSchema`."""
+    def add_columns(self, rows: "DataFrame") -> "DataFrame":
+        """Change nothing: each file has its own columns, which readers join with `mergeSchema`."""
+        return rows
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
         staged = f"{_STAGING}/{after.sequence}-{self._run}"

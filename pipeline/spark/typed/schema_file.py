@@ -51,6 +51,15 @@ def _as_json(schema: RegisteredSchema) -> dict[str, object]:
 
 def read_subjects(path: str) -> dict[str, Subject]:
     """The subjects of a file, by name. Raises SchemaError if it was not written by this module."""
+    stated = read_json_schema(path)
+    if stated.get("format") != _FORMAT:
+        raise SchemaError(f"{path} is not a file of schemas that Schemas.save wrote")
+    subjects = object_of(stated.get("subjects"), f"The subjects of {path}")
+    return {name: _read_subject(name, value, path) for name, value in subjects.items()}
+
+
+def read_json_schema(path: str) -> dict[str, object]:
+    """A JSON object of a file. Raises SchemaError if there is none, or it is too large."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -58,11 +67,7 @@ def read_subjects(path: str) -> dict[str, Subject]:
         raise SchemaError(f"The file of schemas cannot be read: {error}") from None
     if len(content) > MAX_FILE_BYTES:
         raise SchemaError(f"{path} has more than {MAX_FILE_BYTES} bytes")
-    stated = object_of(parsed_json(content, path), path)
-    if stated.get("format") != _FORMAT:
-        raise SchemaError(f"{path} is not a file of schemas that Schemas.save wrote")
-    subjects = object_of(stated.get("subjects"), f"The subjects of {path}")
-    return {name: _read_subject(name, value, path) for name, value in subjects.items()}
+    return object_of(parsed_json(content, path), path)
 
 
 def _read_subject(name: str, value: object, path: str) -> Subject:

@@ -18,6 +18,7 @@ from tierlog.tests.forgotten_sockets import collect_forgotten_sockets
 from tierlog.tests.pipeline.spark.folder_tier import Tier
 from tierlog.tests.pipeline.spark.small_spark import SMALL_SPARK
 from tierlog.tests.pipeline.spark.tiers import TierPlace, broker_on
+from tierlog.tests.pipeline.spark.typed.apicurio import Apicurio
 from tierlog.tests.pipeline.spark.worker_session import WorkerSession
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 
@@ -80,6 +81,13 @@ def spark(worker_session: WorkerSession) -> SparkSession:
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersityGateway]:
     """A server that speaks S3, signs and checks. Its tests need `requires("go")`."""
     with VersityGateway(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
+    """A schema registry; each test has subjects of its own. Needs `requires("java", "mvn")`."""
+    with Apicurio(tmp_path_factory.mktemp("apicurio")) as running:
         yield running
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.clients.kafka_uuid import uuid_to_string
-from tierlog.pipeline.spark.jobs.export import ExportSettings
+from tierlog.pipeline.spark.jobs.export import ExportSettings, RowMapping
 from tierlog.pipeline.spark.materialize.stop_request import StopRequest
 from tierlog.pipeline.spark.materialize.table_names import TableNames
 from tierlog.pipeline.spark.materialize.topic_tables import Target, TopicTables
@@ -103,7 +103,10 @@ def test_rounds_repeat_until_the_job_is_stopped_and_that_is_no_failure(
 
 
 def test_a_stop_ends_a_topic_between_two_commits_and_the_next_run_goes_on(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from tierlog.pipeline.spark.jobs import export
 
@@ -115,14 +118,19 @@ def test_a_stop_ends_a_topic_between_two_commits_and_the_next_run_goes_on(
         os.kill(os.getpid(), signal.SIGTERM)
         return whole(rows)
 
+    page = tmp_path / "report.html"
     words = ("--topic", "orders", "--topic", "refunds", "--records-per-commit", "40")
     with monkeypatch.context() as patched:
         patched.setattr(export, "with_date", with_a_signal)
-        assert lake.run(*words) == 0
+        assert lake.run(*words, "--report", str(page)) == 0
     # The commit during which the signal came is whole; nothing was begun after it.
     assert lake.offsets("orders") == list(range(40))
     assert lake.state("refunds") is None
     assert "round 1 was stopped before 1 of its 2 topics" in capsys.readouterr().out
+    assert "2 topics are 60 offsets behind the tier, as far as is known; 1 not reached" in (
+        page.read_text()
+    )
+    assert page.read_text().count(">not reached before the job was stopped</td>") == 1
     assert lake.run(*words) == 0
     assert lake.offsets("orders") == list(range(100))
 
@@ -160,7 +168,11 @@ def test_a_mapping_adds_columns_and_the_table_gets_them(lake: Lake) -> None:
 
         location = RemoteUrl(lake.tier.as_uri())
         settings = ExportSettings()
-        target = Target(location, lake.kind, "read_committed", settings, mapping)
+
+        def mapping_of(_topic: str) -> RowMapping:
+            return mapping
+
+        target = Target(location, lake.kind, "read_committed", settings, mapping_of)
         names = TableNames(lake.template, lake.kind)
         output = Output(as_json=False)
         return TopicTables(lake.spark, target, names, StopRequest(), output).round(["orders"])
@@ -249,7 +261,10 @@ def test_the_report_has_a_row_a_topic_and_is_rewritten_each_round(
     assert lake.run(*words) == 2
     assert f"the report is in {page}" in capsys.readouterr().out
     first = page.read_text()
-    assert "After 1 round, the tables of 2 topics are 0 offsets behind the tier; 1 failed" in first
+    assert (
+        "After 1 round, the tables of 2 topics are 0 offsets behind the tier, as far as is known; "
+        "1 failed in the last round."
+    ) in first
     assert ">0: 10</td>" in first
     assert "holds no topic &#x27;&lt;b&gt;&#x27;" in first
     lake.put("orders", (10, 19))
