@@ -29,13 +29,17 @@ def execute(spark: "SparkSession", statement: str) -> "list[Row]":
 @contextmanager
 def session_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Generator[None]:
     """Settings of the session while the context lasts; statements have no options of their own."""
+    before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name in settings:
-            spark.conf.unset(name)
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
 
 
 def add_missing_columns(
