@@ -2,13 +2,11 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import cast
 
 import pytest
 
-from tierlog.tests.pipeline.spark.clusters.judged_rows import consumed_file
-from tierlog.tests.pipeline.spark.clusters.mixed_topic import MixedTopic
+from tierlog.tests.pipeline.spark.clusters.judged_rows import JudgedTopic, consumed_file
 from tierlog.tests.pipeline.spark.clusters.story_size import RECORDS, SEED
 from tierlog.tests.pipeline.spark.clusters.topic_of_all_kinds import topic_of_all_kinds
 from tierlog.tests.pipeline.spark.tiers import TierPlace
@@ -26,16 +24,10 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
 @pytest.fixture(scope="session")
 def topic_on_s3(
     s3: VersityGateway, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[MixedTopic]:
+) -> Iterator[JudgedTopic]:
     """A topic of all kinds, once for all stories, whose tier is in the bucket."""
     options = cast("dict[str, str]", dict(s3.location.options))
     place = TierPlace(f"s3://{BUCKET}/killed-tier", options)
     directory = tmp_path_factory.mktemp("topic-on-s3")
-    with topic_of_all_kinds(directory, "mixed", RECORDS, SEED, place) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def consumed_from_s3(topic_on_s3: MixedTopic, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the consumer gets of it."""
-    return consumed_file(topic_on_s3, tmp_path_factory.mktemp("consumed") / "expected.parquet")
+    with topic_of_all_kinds(directory, "mixed", RECORDS, SEED, place) as topic:
+        yield JudgedTopic(topic, consumed_file(topic, directory / "expected.parquet"))

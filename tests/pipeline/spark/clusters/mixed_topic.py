@@ -26,6 +26,7 @@ from tierlog.tests.pipeline.spark.tiers import (
     wait_until_all_is_tiered,
 )
 from tierlog.tests.waiting import wait_until
+from tierlog.tiering.store.object_keys import parse_object_key
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 4
@@ -116,16 +117,19 @@ class MixedTopic:
                 consumer.close()
 
     def trim(self) -> int:
-        """Delete the first segments of partition 0, a third of them; where it begins then."""
+        """Delete the first segments of partition 0, a third of them; where it begins then.
+
+        It begins with a segment: a tier does not say which records of one have been deleted.
+        """
         partition = confluent_kafka.TopicPartition(self.name, 0)
-        first = sorted(task.first_offset for task in _segments(self.place, self.name))
+        first = _first_offsets(self.place, self.name)
         partition.offset = first[len(first) // 3]
         admin = cast("Any", AdminClient({"bootstrap.servers": self.node.bootstrap}))
         for answer in admin.delete_records([partition]).values():
             answer.result(_TIMEOUT_S)
 
         def is_gone() -> bool:
-            return min(e.first_offset for e in _segments(self.place, self.name)) > first[0]
+            return _first_offsets(self.place, self.name)[0] == partition.offset
 
         wait_until(is_gone, _TIMEOUT_S, "the trimmed segments are still in the tier")
         return partition.offset
@@ -144,14 +148,11 @@ def _consumer(node: TierlogNode) -> confluent_kafka.Consumer:
     )
 
 
-class _Segment(NamedTuple):
-    first_offset: int
-
-
-def _segments(place: TierPlace, topic: str) -> Sequence[_Segment]:
-    """Those of partition 0, as a scan sees them."""
+def _first_offsets(place: TierPlace, topic: str) -> list[int]:
+    """Of the segments of partition 0, in order; a scan divides one where a leader has ended."""
     options = scan_options(place.options(topic, partition="0", failOnDataLoss="false"))
-    return [_Segment(part.first_offset) for task in plan_scan(options) for part in task.ranges]
+    keys = [parse_object_key(part.key) for task in plan_scan(options) for part in task.ranges]
+    return sorted({key.start_offset for key in keys if key is not None})
 
 
 def _partition(

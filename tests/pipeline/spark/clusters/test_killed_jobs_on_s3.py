@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tierlog.pipeline.spark.session import set_hadoop
 from tierlog.pipeline.spark.store_settings import store_settings
 from tierlog.tests.pipeline.spark.clusters.driver import CONF, Driver
-from tierlog.tests.pipeline.spark.clusters.judged_rows import assert_rows_are
+from tierlog.tests.pipeline.spark.clusters.judged_rows import JudgedTopic, assert_rows_are
 from tierlog.tests.pipeline.spark.clusters.killed_job import KilledJob
 from tierlog.tests.pipeline.spark.clusters.mixed_topic import MixedTopic
 from tierlog.tests.pipeline.spark.clusters.story_size import KILLS, RECORDS, TIMEOUT_S
@@ -88,20 +88,20 @@ def test_each_record_is_in_the_table_once_whatever_is_killed_on_the_way(
     spark: SparkSession,
     s3: VersityGateway,
     cluster: SparkCluster,
-    topic_on_s3: MixedTopic,
-    consumed_from_s3: Path,
+    topic_on_s3: JudgedTopic,
     tmp_path: Path,
     kind: str,
     chance: random.Random,
 ) -> None:
+    topic, expected = topic_on_s3
     if kind in ("scan", "stream"):
-        module, arguments = PROGRAM, program(topic_on_s3, tmp_path, kind, cluster.master)
+        module, arguments = PROGRAM, program(topic, tmp_path, kind, cluster.master)
     else:
         module = "tierlog.pipeline.spark"
-        arguments = command(topic_on_s3, tmp_path, kind, cluster.master)
+        arguments = command(topic, tmp_path, kind, cluster.master)
     with Driver.of_module(tmp_path, module, *arguments) as job:
         rows = s3.folder / BUCKET / LAKE / kind
         KilledJob(job, cluster, rows, chance).kill_each(KILLS)
-    found = assert_rows_are(consumed_from_s3, table_files(spark, s3, kind))
+    found = assert_rows_are(expected, table_files(spark, s3, kind))
     print(f"{kind}: {found:,} rows, each once, of {RECORDS:,} records")
-    assert 0 < found <= RECORDS - topic_on_s3.aborted
+    assert 0 < found <= RECORDS - topic.aborted
