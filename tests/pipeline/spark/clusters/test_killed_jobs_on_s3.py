@@ -83,7 +83,7 @@ def table_files(spark: SparkSession, s3: VersityGateway, kind: str) -> list[Path
     return [s3.folder / str(row["file_path"]).removeprefix("s3a://") for row in rows]
 
 
-@pytest.mark.parametrize("kind", ["export", "stream", "materialize"])
+@pytest.mark.parametrize("kind", ["export", "stream", "materialize", "scan"])
 def test_each_record_is_in_the_table_once_whatever_is_killed_on_the_way(
     spark: SparkSession,
     s3: VersityGateway,
