@@ -47,6 +47,12 @@ class TierPlace:
             **{f"rsm.config.option.{name}": text for name, text in self.storage_options.items()},
         }
 
+    def server_properties(self, directory: Path) -> Path:
+        """A file of what a broker is started with, of which a command reads the tier."""
+        file = directory / "server.properties"
+        file.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
+        return file
+
     @property
     def arguments(self) -> list[str]:
         """What points a command at it."""

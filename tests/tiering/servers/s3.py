@@ -55,11 +55,16 @@ class MotoServer(_S3Server):
 class VersityGateway(_S3Server):
     """The Versity S3 gateway on a folder, from the Go module proxy."""
 
+    @property
+    def folder(self) -> Path:
+        """Where it keeps the buckets: a folder each, with a file for each object."""
+        return self.directory / "buckets"
+
     def command(self) -> list[str]:
-        folder = self.directory / "buckets"
-        folder.mkdir(exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         address = f"127.0.0.1:{self.port}"
-        return [str(versitygw()), "--port", address, "--health", "/health", "posix", str(folder)]
+        words = ["--port", address, "--health", "/health", "posix", str(self.folder)]
+        return [str(versitygw()), *words]
 
     def environment(self) -> dict[str, str]:
         return {"ROOT_ACCESS_KEY": self.key, "ROOT_SECRET_KEY": self.secret}

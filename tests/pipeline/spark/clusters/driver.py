@@ -9,11 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tierlog.tests.pipeline.spark.clusters.story_size import RECORDS
 from tierlog.tests.pipeline.spark.small_spark import SMALL_JVM
 from tierlog.tests.pipeline.spark.spark_cluster import ENVIRONMENT
 from tierlog.tests.waiting import wait_until
 
-TIMEOUT_S = 480
+TIMEOUT_S = 480 + RECORDS // 500
+"""For its next file of rows, and for its end."""
 SETTINGS = {
     "spark.driver.extraJavaOptions": SMALL_JVM,
     "spark.driver.memory": "512m",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +16,13 @@ _SPARK_COLUMNS = _COLUMNS.replace("timestamp_ms", "epoch_ms(timestamp) AS timest
     "headers",
     "CASE WHEN len(headers) > 0 THEN headers END AS headers",
 )
+
+
+class JudgedTopic(NamedTuple):
+    """A topic, and a file of Parquet with what the consumer gets of it."""
+
+    topic: MixedTopic
+    consumed: Path
 
 
 def consumed_file(topic: MixedTopic, file: Path) -> Path:

@@ -5,7 +5,7 @@ gets from the broker, with `read_committed`, up to where the tier ends.
 """
 
 import random
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from tierlog.bench.harness.processes.tierlog_node import TierlogNode
 from tierlog.pipeline.reading.scan import plan_scan
 from tierlog.pipeline.reading.scan_options import scan_options
+from tierlog.tests.pipeline.spark.clusters.story_size import VALUE_BYTES
 from tierlog.tests.pipeline.spark.tiers import (
     TierPlace,
     broker_on,
@@ -25,6 +26,7 @@ from tierlog.tests.pipeline.spark.tiers import (
     wait_until_all_is_tiered,
 )
 from tierlog.tests.waiting import wait_until
+from tierlog.tiering.store.object_keys import parse_object_key
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 4
@@ -52,26 +54,26 @@ FIELDS: pa.Schema = cast("Any", pa).schema(
 Header = tuple[str, bytes | None]
 
 
-class _Drawn(NamedTuple):
+class Drawn(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[Header]
     partition: int
 
 
-def _drawn(chance: random.Random, number: int) -> _Drawn:
+def drawn(chance: random.Random, number: int) -> Drawn:
     """One record, most of which no codec makes smaller."""
     partition = 0 if chance.random() < SKEW else chance.randrange(1, PARTITIONS)
     key = None if chance.random() < _NULL else f"k{number % 1000}".encode()
     value = None
     if chance.random() >= _NULL:
-        size = chance.randrange(1200 if partition == 0 else 3600)
+        size = chance.randrange(VALUE_BYTES * (1 if partition == 0 else 3))
         value = f"{number} ".encode() + chance.randbytes(size) + bytes(20)
     headers = [
         (f"h{each}", None if chance.random() < _NULL else chance.randbytes(each))
         for each in range(chance.choice((0, 0, 1, 3)))
     ]
-    return _Drawn(key, value, headers, partition)
+    return Drawn(key, value, headers, partition)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,12 @@ class MixedTopic:
             ends[partition] = min((*still_open, end))
         return ends
 
+    @property
+    def stored_bytes(self) -> int:
+        """About how much a scan reads."""
+        options = scan_options(self.place.options(self.name, failOnDataLoss="false"))
+        return sum(task.nbytes for task in plan_scan(options))
+
     def consumed(self) -> Iterator[pa.Table]:
         """What librdkafka gets of the offsets in the tier, in tables of up to 100,000 rows."""
         for partition, end in self.ends.items():
@@ -109,16 +117,19 @@ class MixedTopic:
                 consumer.close()
 
     def trim(self) -> int:
-        """Delete the first segments of partition 0, a third of them; where it begins then."""
+        """Delete the first segments of partition 0, a third of them; where it begins then.
+
+        It begins with a segment: a tier does not say which records of one have been deleted.
+        """
         partition = confluent_kafka.TopicPartition(self.name, 0)
-        first = sorted(task.first_offset for task in _segments(self.place, self.name))
+        first = _first_offsets(self.place, self.name)
         partition.offset = first[len(first) // 3]
         admin = cast("Any", AdminClient({"bootstrap.servers": self.node.bootstrap}))
         for answer in admin.delete_records([partition]).values():
             answer.result(_TIMEOUT_S)
 
         def is_gone() -> bool:
-            return min(e.first_offset for e in _segments(self.place, self.name)) > first[0]
+            return _first_offsets(self.place, self.name)[0] == partition.offset
 
         wait_until(is_gone, _TIMEOUT_S, "the trimmed segments are still in the tier")
         return partition.offset
@@ -137,14 +148,11 @@ def _consumer(node: TierlogNode) -> confluent_kafka.Consumer:
     )
 
 
-class _Segment(NamedTuple):
-    first_offset: int
-
-
-def _segments(place: TierPlace, topic: str) -> Sequence[_Segment]:
-    """Those of partition 0, as a scan sees them."""
+def _first_offsets(place: TierPlace, topic: str) -> list[int]:
+    """Of the segments of partition 0, in order; a scan divides one where a leader has ended."""
     options = scan_options(place.options(topic, partition="0", failOnDataLoss="false"))
-    return [_Segment(part.first_offset) for task in plan_scan(options) for part in task.ranges]
+    keys = [parse_object_key(part.key) for task in plan_scan(options) for part in task.ranges]
+    return sorted({key.start_offset for key in keys if key is not None})
 
 
 def _partition(
@@ -154,10 +162,11 @@ def _partition(
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, beginning)])
     rows: list[dict[str, object]] = []
     while True:
-        batch = consumer.consume(2000, _TIMEOUT_S)
-        assert batch, f"{topic}-{partition} has not ended, and nothing comes"
+        first = consumer.poll(_TIMEOUT_S)
+        assert first is not None, f"{topic}-{partition} has not ended, and nothing comes"
         is_read = False
-        for message in batch:
+        # Only what has come: to wait for more would be to wait beyond the end.
+        for message in (first, *consumer.consume(2000, 0)):
             error = message.error()
             if error is not None:
                 # Beyond the last record there may be markers alone.
@@ -187,7 +196,7 @@ def _row(message: confluent_kafka.Message) -> dict[str, object]:
     }
 
 
-class _Writer:
+class Writer:
     """Sends transactions, one after the other: each has its marker before the next one begins."""
 
     def __init__(self, node: TierlogNode, topic: str, chance: random.Random) -> None:
@@ -200,8 +209,13 @@ class _Writer:
         }
         """By partition, the first and last offset of each."""
 
-    def write(self, codec: str, numbers: range, at_once: int) -> None:
-        """Send these records in transactions of about so many."""
+    def write(
+        self,
+        codec: str,
+        numbers: range,
+        draw: Callable[[random.Random, int], Drawn] = drawn,
+    ) -> None:
+        """Send these records in about 30 transactions."""
         producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": self._node.bootstrap,
@@ -212,10 +226,17 @@ class _Writer:
             }
         )
         producer.init_transactions(_TIMEOUT_S)
+        at_once = max(100, len(numbers) // 30)
         for first in range(numbers.start, numbers.stop, at_once):
-            self._transaction(producer, range(first, min(first + at_once, numbers.stop)))
+            records = range(first, min(first + at_once, numbers.stop))
+            self._transaction(producer, records, draw)
 
-    def _transaction(self, producer: confluent_kafka.Producer, numbers: range) -> None:
+    def _transaction(
+        self,
+        producer: confluent_kafka.Producer,
+        numbers: range,
+        draw: Callable[[random.Random, int], Drawn],
+    ) -> None:
         offsets: dict[int, list[int]] = {}
 
         def delivered(error: object, message: confluent_kafka.Message) -> None:
@@ -226,17 +247,17 @@ class _Writer:
 
         producer.begin_transaction()
         for number in numbers:
-            drawn = _drawn(self._chance, number)
+            record = draw(self._chance, number)
             while True:
                 try:
                     producer.produce(
                         self._topic,
-                        drawn.value,
-                        drawn.key,
-                        drawn.partition,
+                        record.value,
+                        record.key,
+                        record.partition,
                         delivered,
                         timestamp=FIRST_MS + number * 10,
-                        headers=cast("Any", drawn.headers),
+                        headers=cast("Any", record.headers),
                     )
                     break
                 except BufferError:
@@ -249,6 +270,13 @@ class _Writer:
             producer.commit_transaction(_TIMEOUT_S)
         for partition, (first, last) in offsets.items():
             self.transactions[partition].append((first, last))
+
+
+def segments(records: int, size: int | None = None) -> dict[str, str]:
+    """What a topic is configured with: segments of so many bytes, or about twenty in all."""
+    size = size or max(1 << 20, min(records * VALUE_BYTES // 24, 256 << 20))
+    # Records and markers are of different days, and would begin a segment each.
+    return {"segment.bytes": str(size), "segment.ms": "1000000000000"}
 
 
 @contextmanager
@@ -265,13 +293,10 @@ def mixed_topic(
     chance = random.Random(seed)
     place = place or TierPlace((directory / "remote").as_uri())
     with broker_on(directory, place) as node:
-        size = segment_bytes or max(1 << 20, min(records * 50, 256 << 20))
-        # Records and markers are of different days, and would begin a segment each.
-        config = {"segment.bytes": str(size), "segment.ms": "1000000000000"}
-        tiered_topic(node, name, partitions=PARTITIONS, config=config)
-        writer = _Writer(node, name, chance)
+        tiered_topic(node, name, partitions=PARTITIONS, config=segments(records, segment_bytes))
+        writer = Writer(node, name, chance)
         share = -(-records // len(CODECS))
         for number, codec in enumerate(CODECS):
-            writer.write(codec, range(number * share, (number + 1) * share), max(100, share // 30))
+            writer.write(codec, range(number * share, (number + 1) * share))
         wait_until_all_is_tiered(node, place, name)
         yield MixedTopic(node, place, name, writer.aborted, writer.transactions)

@@ -39,13 +39,6 @@ def topic(s3: VersityGateway, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield found
 
 
-def server_properties(topic: TieredTopic, directory: Path) -> Path:
-    """What the broker was started with, of which the job reads the tier and its credentials."""
-    file = directory / "server.properties"
-    file.write_text("".join(f"{name}={text}\n" for name, text in topic.place.properties.items()))
-    return file
-
-
 def words_of_all_processes() -> str:
     """The command lines that every user of this machine sees now."""
     words: list[str] = []
@@ -93,7 +86,7 @@ def test_one_command_fills_a_table_in_the_bucket_of_the_tier_and_shows_no_secret
     # By the name that fsspec and Amazon have for it, and by Hadoop's.
     table = "lake.exports.commanded" if is_iceberg else f"{where}/table".replace("s3a", "s3")
     words = [
-        *("--config", str(server_properties(topic, tmp_path)), "--topic", topic.name),
+        *("--config", str(topic.place.server_properties(tmp_path)), "--topic", topic.name),
         *("--format", kind, "--table", table, "--master", "local[2]"),
         *(("--warehouse", f"s3a://{BUCKET}/lake") if is_iceberg else ()),
         *("--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir={tmp_path}"),
