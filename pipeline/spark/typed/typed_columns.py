@@ -12,10 +12,12 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import DataType, StructType
 
+from ..failures import failure_sentence
 from ..known_jars import AVRO_LIMITS
 from .decoding import Decoder, PlainJson, Registered
 from .json_schema import spark_type
@@ -66,13 +68,14 @@ def typed(
             {_ATTEMPT + name: each.attempt(f.col(name)) for name, each in decoders.items()}
         )
         return attempts.select(*_columns(rows, decoders, on_error))
-    except AnalysisException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        # What Avro itself says of a schema comes as it is, not as one of Spark's errors.
         if "AVRO_NOT_LOADED" in str(error):
             raise SchemaError(
                 "Spark lacks the jar for Avro: use spark_session(jars=('avro', …)), or spark-submit"
                 ' --jars "$(tierlog-spark jars avro)"'
             ) from None
-        raise SchemaError(f"Spark cannot use the schema: {_first_line(error)}") from None
+        raise SchemaError(f"Spark cannot use the schema: {failure_sentence(error)}") from None
 
 
 def limit_avro(rows: DataFrame) -> None:
@@ -128,7 +131,8 @@ def _columns(rows: DataFrame, decoders: Mapping[str, Decoder], on_error: str) ->
     columns: list[Column] = []
     for name in rows.columns:
         if name not in decoders:
-            columns.append(f.col(f"`{name}`"))
+            quoted = name.replace("`", "``")
+            columns.append(f.col(f"`{quoted}`"))
             continue
         value = decoders[name].value(f.col(_ATTEMPT + name))
         reason = reasons[name]
