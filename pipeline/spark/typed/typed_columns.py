@@ -17,7 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import DataType, StructType
 
-from ..failures import failure_sentence
 from ..known_jars import AVRO_LIMITS
 from .decoding import Decoder, PlainJson, Registered
 from .json_schema import spark_type
@@ -75,7 +74,7 @@ def typed(
                 "Spark lacks the jar for Avro: use spark_session(jars=('avro', …)), or spark-submit"
                 ' --jars "$(tierlog-spark jars avro)"'
             ) from None
-        raise SchemaError(f"Spark cannot use the schema: {failure_sentence(error)}") from None
+        raise SchemaError(f"Spark cannot use the schema: {_first_line(error)}") from None
 
 
 def limit_avro(rows: DataFrame) -> None:
@@ -166,5 +165,8 @@ def _place(rows: DataFrame) -> Column:
 
 
 def _first_line(error: Exception) -> str:
+    said = str(error)
+    if isinstance(error, Py4JJavaError):
+        said = str(cast("Any", error).java_exception.getMessage())
     # Spark's errors of parsing begin with an empty line.
-    return str(error).strip().partition("\n")[0][:300]
+    return said.strip().partition("\n")[0][:300]
