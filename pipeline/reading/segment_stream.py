@@ -28,11 +28,16 @@ class SegmentStream:
         self._rest = b""
 
     async def read(self, tier: TierReader) -> bytes | None:
-        """The next piece; None after the last. Raises RemoteStorageError."""
+        """The next piece; None after the last.
+
+        Raises RemoteStorageError; another call then tries the same piece.
+        """
         if self._position >= self._end:
             return None
-        start, self._position = self._position, min(self._position + self._piece_bytes, self._end)
-        return await tier.read(self.key, start, self._position)
+        end = min(self._position + self._piece_bytes, self._end)
+        piece = await tier.read(self.key, self._position, end)
+        self._position = end
+        return piece
 
     def batches(self, piece: bytes) -> list[RecordBatch]:
         """The batches that end in this piece, with unchecked contents.

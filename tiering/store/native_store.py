@@ -24,6 +24,8 @@ from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most, first_
 T = TypeVar("T")
 
 PARTS_AT_ONCE = 2
+EMPTY_PAGES_MAX = 1000
+"""So many pages of a listing in a row may hold nothing, as they may where much was deleted."""
 _REMOVALS_AT_ONCE = 8
 _ABORT_SECONDS = 5.0
 
@@ -218,28 +220,33 @@ class NativeStore:
 
     async def find(self, prefix: str) -> list[TierObject]:
         async with self._client() as (client, root):
-            objects: list[TierObject] = []
-            after: str | None = None
-            while True:
-                page, after = await self._within(client.page(f"{root}/{prefix}", after))
-                objects += [
-                    tier_object._replace(key=tier_object.key[len(root) + 1 :])
-                    for tier_object in page
-                ]
-                if after is None:
-                    return objects
+            return [
+                tier_object._replace(key=tier_object.key[len(root) + 1 :])
+                async for page in self._pages(partial(client.page, f"{root}/{prefix}"))
+                for tier_object in page
+            ]
 
     async def find_beginnings(self, prefix: str, delimiter: str) -> set[str]:
         async with self._client() as (client, root):
-            beginnings: set[str] = set()
-            after: str | None = None
-            while True:
-                page, after = await self._within(
-                    client.beginnings(f"{root}/{prefix}", delimiter, after)
-                )
-                beginnings.update(path[len(root) + 1 :] for path in page)
-                if after is None:
-                    return beginnings
+            ask = partial(client.beginnings, f"{root}/{prefix}", delimiter)
+            return {path[len(root) + 1 :] async for page in self._pages(ask) for path in page}
+
+    async def _pages(
+        self, ask: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]
+    ) -> AsyncGenerator[list[T]]:
+        """The pages of a listing. Raises OSError if the store leads round in a circle."""
+        after: str | None = None
+        seen: set[str] = set()
+        empty = 0
+        while True:
+            page, after = await self._within(ask(after))
+            yield page
+            if after is None:
+                return
+            empty = 0 if page else empty + 1
+            if after in seen or empty == EMPTY_PAGES_MAX:
+                raise OSError("the store's listing has no end")
+            seen.add(after)
 
     async def remove_folder(self, prefix: str) -> None:
         """Do nothing: object stores have no folders."""

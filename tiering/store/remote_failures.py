@@ -146,6 +146,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _by_answer(error: BaseException) -> Failure | None:
+    if any(kind.__name__ == "BadHttpMessage" for kind in type(error).__mro__):
+        # aiohttp gives an answer that is cut off the code 400, which no server has sent.
+        return Failure.UNREACHABLE
     if any(words in str(error) for words in _HDFS_NOT_YET):
         return Failure.UNREACHABLE
     if isinstance(error, FileNotFoundError):

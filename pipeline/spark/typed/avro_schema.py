@@ -14,6 +14,8 @@ from .registered_schema import RegisteredSchema, SchemaError, list_of, object_of
 
 MAX_DEPTH = 64
 MAX_NODES = 10_000
+MAX_FIXED_BYTES = 64 << 20
+"""Avro allocates a fixed before it reads it, so this is the bound of strings (`AVRO_LIMITS`)."""
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
@@ -23,7 +25,7 @@ def resolved_schema(schema: RegisteredSchema) -> object:
     """The Avro schema as JSON values, with what it refers to in place.
 
     Raises SchemaError if it is not valid, recursive, too deep or too large, or has arrays whose
-    items take no bytes, of which a few bytes of a record can state billions.
+    items take no bytes, of which a few bytes of a record can state billions, or a huge fixed.
     """
     return _Resolver(schema).resolved()
 
@@ -36,7 +38,7 @@ class _Resolver:
         self._sizes: dict[str, int] = {}
         """Expanded sizes of the named types that are complete."""
         self._empty: set[str] = set()
-        """Records that take no bytes."""
+        """Records and fixed types that take no bytes."""
 
     def resolved(self) -> object:
         return self._node(self._schema.parsed, "", 0)[0]
@@ -96,8 +98,19 @@ class _Resolver:
             resolved["fields"] = fields
             if all(self._takes_no_bytes(field["type"]) for field in fields):
                 self._empty.add(full)
+        if kind == "fixed":
+            self._check_fixed(full, node.get("size"))
         self._sizes[full] = size
         return resolved, size
+
+    def _check_fixed(self, full: str, size: object) -> None:
+        if type(size) is not int or not 0 <= size <= MAX_FIXED_BYTES:
+            shown = f"{size!r}"[:20]
+            raise self._error(
+                f"has the fixed {full[:80]!r} of {shown} bytes, and not of 0 to {MAX_FIXED_BYTES}"
+            )
+        if not size:
+            self._empty.add(full)
 
     def _fields(
         self, node: dict[str, object], namespace: str, depth: int
@@ -126,8 +139,11 @@ class _Resolver:
                 return full, self._sum((self._sizes[full],))
             if full in self._schema.references:
                 text = self._schema.references[full]
-                definition = parsed_json(text, f"What {self._what} refers to as {full!r}")
-                return self._node(definition, "", depth + 1)
+                what = f"What {self._what} refers to as {full[:80]!r}"
+                node = self._node(parsed_json(text, what), "", depth + 1)
+                if full not in self._sizes or isinstance(node[0], list):
+                    raise SchemaError(f"{what} does not define it")
+                return node
         raise self._error(f"has the unknown type {name[:80]!r}")
 
     def _takes_no_bytes(self, node: object) -> bool:
@@ -136,10 +152,11 @@ class _Resolver:
         if not isinstance(node, dict):
             return False
         stated = cast("Mapping[str, object]", node)
-        if stated.get("type") == "fixed":
-            return stated.get("size") == 0
-        name, namespace = stated.get("name"), stated.get("namespace")
-        return stated.get("type") == "null" or (f"{namespace}.{name}".lstrip(".") in self._empty)
+        kind = stated.get("type")
+        if isinstance(kind, str) and kind in _NAMED:
+            name, namespace = stated.get("name"), stated.get("namespace")
+            return f"{namespace}.{name}".lstrip(".") in self._empty
+        return self._takes_no_bytes(kind)
 
     def _sum(self, sizes: Iterable[int]) -> int:
         total = 1 + sum(sizes)

@@ -74,6 +74,8 @@ class _Place:
 class _Mapper:
     def __init__(self, references: Mapping[str, str]) -> None:
         self._references = references
+        self._documents: dict[str, object] = {}
+        """Those of the references that were followed."""
         self._nodes = 0
 
     def type_of(self, place: _Place, depth: int) -> DataType:
@@ -126,9 +128,7 @@ class _Mapper:
         name, _, pointer = stated.partition("#")
         document = place.document
         if name:
-            if name not in self._references:
-                raise place.error(f"refers to {name[:100]!r}, which is not registered with it")
-            document = parsed_json(self._references[name], f"What {name!r} refers to")
+            document = self._document(place, name)
         if pointer and not pointer.startswith("/"):
             raise place.error(f"refers to the anchor {pointer[:100]!r}: only paths are followed")
         node = document
@@ -138,6 +138,15 @@ class _Mapper:
                 raise place.error(f"refers to {stated[:100]!r}, which is not there")
             node = cast("dict[str, object]", node)[key]
         return _Place(node, document, stated[:300])
+
+    def _document(self, place: _Place, name: str) -> object:
+        """What a reference has the name for; it may be large, and is parsed once."""
+        if name not in self._documents:
+            if name not in self._references:
+                raise place.error(f"refers to {name[:100]!r}, which is not registered with it")
+            text = self._references[name]
+            self._documents[name] = parsed_json(text, f"What {name[:100]!r} refers to")
+        return self._documents[name]
 
 
 def _scalar(place: _Place, schema: Mapping[str, object], kind: object) -> DataType:

@@ -16,8 +16,17 @@ MAX_ID = 2**31 - 1
 """Ids and versions are 32-bit integers."""
 
 
+_SHOWN = 250
+"""Characters shown of the beginning and of the end of a message, with names of any length in it."""
+
+
 class SchemaError(ValueError):
     """A schema, a registry or a file of schemas cannot be used; the message says why."""
+
+    def __init__(self, message: str) -> None:
+        if len(message) > 2 * _SHOWN:
+            message = f"{message[:_SHOWN]} ... {message[-_SHOWN:]}"
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +90,14 @@ def list_of(value: object, what: str) -> list[object]:
 
 
 def text_of(value: object, what: str) -> str:
-    """The value, if it is a string; raises SchemaError if not."""
+    """The value, if it is a string of whole characters; raises SchemaError if not."""
     if not isinstance(value, str):
         raise SchemaError(f"{what} is not a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        # JSON may hold half of a pair of surrogates, which no URL and no file can.
+        raise SchemaError(f"{what} holds half a character") from None
     return value
 
 

@@ -8,9 +8,10 @@ https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
 
 import base64
+import socket
 import ssl
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
@@ -110,37 +111,42 @@ class SchemaRegistry:
         raise SchemaError(f"{what}{_stated_message(body)}")
 
     def _body(self, path: str) -> tuple[int, bytes]:
-        connection = self._connection()
-        deadline: threading.Timer | None = None
-        is_late = threading.Event()
         try:
-            connection.connect()
-            # The timeout of the socket is for one read only: bytes may drip in for ever.
-            deadline = threading.Timer(self._timeout_s, _shut, (connection, is_late))
-            deadline.daemon = True
-            deadline.start()
-            connection.request("GET", self._root + path, headers=self._headers)
-            answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES + 1)
-            if is_late.is_set():
-                raise HTTPException(f"no whole answer within {self._timeout_s:g} s")
-            if answer.length and len(body) <= MAX_ANSWER_BYTES:
-                raise HTTPException("the answer ends too early")
-            status = answer.status
-        except (OSError, HTTPException) as error:
+            with closing(self._connection()) as connection:
+                status, body = self._exchange(connection, path)
+        except (OSError, HTTPException, ValueError) as error:
+            # A ValueError is a host that is none, or the length of a chunk that is negative.
             reason = " ".join(str(error).split()) or type(error).__name__
             raise SchemaError(
                 f"The schema registry at {self.url} cannot be reached: {reason[:200]}"
             ) from None
-        finally:
-            if deadline is not None:
-                deadline.cancel()
-            connection.close()
         if len(body) > MAX_ANSWER_BYTES:
             raise SchemaError(
                 f"The schema registry at {self.url} answers with more than {MAX_ANSWER_BYTES} bytes"
             )
         return status, body
+
+    def _exchange(self, connection: HTTPConnection, path: str) -> tuple[int, bytes]:
+        connection.connect()
+        is_late = threading.Event()
+        # The timeout of the socket is for one read only: bytes may drip in for ever. The connection
+        # forgets its socket when an answer says that it ends with the connection.
+        deadline = threading.Timer(self._timeout_s, _shut, (connection.sock, is_late))
+        deadline.daemon = True
+        deadline.start()
+        try:
+            connection.request("GET", self._root + path, headers=self._headers)
+            with connection.getresponse() as answer:
+                # `read` reads all that comes after a chunk of negative length, this what fits.
+                buffer = memoryview(bytearray(MAX_ANSWER_BYTES + 1))
+                body = bytes(buffer[: answer.readinto(buffer)])
+                if is_late.is_set():
+                    raise HTTPException(f"no whole answer within {self._timeout_s:g} s")
+                if answer.length and len(body) <= MAX_ANSWER_BYTES:
+                    raise HTTPException("the answer ends too early")
+                return answer.status, body
+        finally:
+            deadline.cancel()
 
     def _connection(self) -> HTTPConnection:
         if self._tls is None:
@@ -155,12 +161,11 @@ def _tls(ca_file: str | None) -> ssl.SSLContext:
         raise SchemaError(f"The CA file {ca_file!r} cannot be used: {error}") from None
 
 
-def _shut(connection: HTTPConnection, is_late: threading.Event) -> None:
+def _shut(opened: socket.socket, is_late: threading.Event) -> None:
     """End an answer that is late: the reader then finds its end."""
     is_late.set()
     with suppress(OSError):
-        if connection.sock is not None:
-            connection.sock.shutdown(2)
+        opened.shutdown(socket.SHUT_RDWR)
 
 
 def _stated_message(body: bytes) -> str:

@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import DataType, StructType
 
@@ -66,7 +67,8 @@ def typed(
             {_ATTEMPT + name: each.attempt(f.col(name)) for name, each in decoders.items()}
         )
         return attempts.select(*_columns(rows, decoders, on_error))
-    except AnalysisException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        # What Avro itself says of a schema comes as it is, not as one of Spark's errors.
         if "AVRO_NOT_LOADED" in str(error):
             raise SchemaError(
                 "Spark lacks the jar for Avro: use spark_session(jars=('avro', …)), or spark-submit"
@@ -128,7 +130,8 @@ def _columns(rows: DataFrame, decoders: Mapping[str, Decoder], on_error: str) ->
     columns: list[Column] = []
     for name in rows.columns:
         if name not in decoders:
-            columns.append(f.col(f"`{name}`"))
+            quoted = name.replace("`", "``")
+            columns.append(f.col(f"`{quoted}`"))
             continue
         value = decoders[name].value(f.col(_ATTEMPT + name))
         reason = reasons[name]
@@ -162,5 +165,8 @@ def _place(rows: DataFrame) -> Column:
 
 
 def _first_line(error: Exception) -> str:
+    said = str(error)
+    if isinstance(error, Py4JJavaError):
+        said = str(cast("Any", error).java_exception.getMessage())
     # Spark's errors of parsing begin with an empty line.
-    return str(error).strip().partition("\n")[0][:300]
+    return said.strip().partition("\n")[0][:300]

@@ -6,6 +6,8 @@ from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.pipeline.reading.scan_options import ScanError
 from tierlog.pipeline.reading.segment_stream import SegmentStream
+from tierlog.tiering.remote_storage import Failure, RemoteStorageError
+from tierlog.tiering.store.tier_store import TierObject
 
 
 def log_of(sizes: list[int]) -> bytes:
@@ -54,3 +56,36 @@ def test_batches_are_the_same_in_pieces(
     assert read(bytes(log), cuts) == whole
     if damage is None and not lost:
         assert b"".join(whole[0]) == log
+
+
+class Failing:
+    """A tier that answers every second request only."""
+
+    def __init__(self, log: bytes) -> None:
+        self._log = log
+        self._asked = 0
+
+    async def list(self, prefix: str = "") -> list[TierObject]:
+        return [TierObject("orders/7.log", len(self._log), None)]
+
+    async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        self._asked += 1
+        if self._asked % 2:
+            raise RemoteStorageError("The tier is unreachable", Failure.UNREACHABLE)
+        return self._log[start:end]
+
+
+async def test_a_piece_that_could_not_be_read_comes_with_the_next_try() -> None:
+    log = log_of([30, 40, 50])
+    tier, stream = Failing(log), SegmentStream("orders/7.log", 0, len(log), 100)
+    found = b""
+    while True:
+        try:
+            piece = await stream.read(tier)
+        except RemoteStorageError:
+            continue
+        if piece is None:
+            break
+        found += b"".join(bytes(batch.view) for batch in stream.batches(piece))
+    stream.finish()
+    assert found == log

@@ -15,6 +15,8 @@ class RefusingServer:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.body = b""
+        self.bytes_kept_back = 0
+        """How many bytes more than the body an answer says that it has."""
         self.asked = 0
         owner = self
 
@@ -27,7 +29,7 @@ class RefusingServer:
                 self.send_response(owner.status)
                 for name, value in owner.headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(owner.body)))
+                self.send_header("Content-Length", str(len(owner.body) + owner.bytes_kept_back))
                 self.send_header("Connection", "close")
                 self.end_headers()
                 if self.command != "HEAD":

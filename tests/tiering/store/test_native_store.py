@@ -1,7 +1,8 @@
 """Requests that a library gives up by itself fail as requests, and cancel nobody."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import count, cycle
 from typing import TypeVar
 
 import pytest
@@ -198,3 +199,44 @@ async def test_imports_that_take_long_are_not_the_stores_silence(
     assert await store_on(Silent(1), BusyPool(1, "test")).find("") == []
     assert loop.time() == pytest.approx(41, abs=0.1)
     assert not said(caplog)
+
+
+class Endless(Broken):
+    """A store whose listing has always one more page."""
+
+    def __init__(self, tokens: Iterable[str], size: int) -> None:
+        super().__init__()
+        self._tokens = iter(tokens)
+        self._size = size
+
+    async def beginnings(
+        self, prefix: str, delimiter: str, after: str | None
+    ) -> tuple[list[str], str | None]:
+        return [f"bucket/{number}/" for number in range(self._size)], next(self._tokens)
+
+    async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
+        return [TierObject(f"bucket/{each}", 1, None) for each in range(self._size)], next(
+            self._tokens
+        )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size"), [(cycle("a"), 3), (cycle("abc"), 3), (map(str, count()), 0)]
+)
+async def test_a_listing_that_goes_round_ends(tokens: Iterable[str], size: int) -> None:
+    store = store_on(Endless(tokens, size))
+    with pytest.raises(OSError, match="listing has no end"):
+        await store.find("")
+    with pytest.raises(OSError, match="listing has no end"):
+        await store.find_beginnings("", "/")
+
+
+async def test_pages_of_a_listing_are_joined_also_with_empty_ones_between() -> None:
+    class Paged(Endless):
+        async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
+            number = int(after or 0)
+            following = str(number + 1) if number < 3000 else None
+            return [TierObject(f"bucket/{number}", 1, None)] if number % 999 == 0 else [], following
+
+    found = await store_on(Paged([], 0)).find("")
+    assert [each.key for each in found] == ["0", "999", "1998", "2997"]

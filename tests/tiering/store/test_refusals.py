@@ -5,7 +5,7 @@ The libraries are the real ones; each answer is what the real service sends.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -227,3 +227,24 @@ def test_a_cause_tells_where_the_error_itself_does_not() -> None:
     error.__cause__ = None
     error.__context__ = NoCredentialsError("none")
     assert failure_of(error) is BROKEN
+
+
+@pytest.mark.parametrize("store", [s3, gs])
+def test_an_answer_that_is_cut_off_is_worth_another_try(
+    server: RefusingServer, store: Callable[[RefusingServer, int, str], RemoteUrl]
+) -> None:
+    location = store(server, 200, "the beginning of an object")
+    server.bytes_kept_back = 5
+
+    async def read() -> bytes:
+        pool = ThreadedPool(1, "test")
+        tier = TierFileSystem(location, OsFiles(), pool)
+        try:
+            return await tier.read("orders-0/a.log")
+        finally:
+            await tier.close()
+            pool.stop()
+
+    with pytest.raises(RemoteStorageError) as failed:
+        asyncio.run(read())
+    assert failed.value.failure is UNREACHABLE

@@ -28,6 +28,20 @@ def drip_headers(connection: socket.socket) -> None:
     _go_on(connection, b"x")
 
 
+def drip_to_the_end(connection: socket.socket) -> None:
+    """Send a byte now and then in an answer that ends with the connection."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[")
+    _go_on(connection, b" ")
+
+
+def flood_a_chunk(connection: socket.socket) -> None:
+    """Send, in a chunk of negative length, as much as is taken."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n")
+    with suppress(OSError):
+        while True:
+            connection.sendall(b"x" * 65536)
+
+
 def _go_on(connection: socket.socket, content: bytes) -> None:
     """Send this again and again until the client has gone."""
     connection.settimeout(0.05)

@@ -70,6 +70,19 @@ def doubling(count: int) -> dict[str, Any]:
         ({"type": "array", "items": record("R", "null")}, "whose items take no bytes"),
         (record("R", record("S"), {"type": "array", "items": "S"}), "whose items take no bytes"),
         ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, "take no bytes"),
+        (
+            record("R", {"type": "fixed", "name": "F", "size": 0}, {"type": "array", "items": "F"}),
+            "take no bytes",
+        ),
+        ({"type": "array", "items": {"type": {"type": "null"}}}, "take no bytes"),
+        (
+            record("R", record("S"), {"type": "array", "items": {"type": "S"}}),
+            "whose items take no bytes",
+        ),
+        ({"type": "fixed", "name": "F", "size": 2**31 - 1}, "'F' of 2147483647 bytes"),
+        ({"type": "fixed", "name": "F", "size": -1}, "'F' of -1 bytes"),
+        ({"type": "fixed", "name": "F", "size": "9" * 999}, "has the fixed 'F' of '999"),
+        ({"type": "fixed", "name": "F"}, "'F' of None bytes"),
         ({"type": "array"}, "an array of nothing"),
         ({"type": "record", "fields": []}, "has a type without a name"),
         ({"type": "record", "name": "R"}, "is not a JSON array"),
@@ -91,6 +104,13 @@ def test_text_that_is_no_schema_is_refused() -> None:
             resolved_schema(RegisteredSchema(7, "AVRO", text, {}))
     with pytest.raises(SchemaError, match="What Avro schema 7 refers to as 'R' is not JSON"):
         resolved_schema(RegisteredSchema(7, "AVRO", '"R"', {"R": "{"}))
+
+
+@pytest.mark.parametrize("text", ["int", {"type": "int"}, record("S"), [record("A"), "null"]])
+def test_what_is_referred_to_is_a_type_of_that_name(text: object) -> None:
+    """Something else would stand in the schema again at each use, however long it is."""
+    with pytest.raises(SchemaError, match="refers to as 'A' does not define it"):
+        resolved_schema(registered(record("R", "A", "A"), A=text))
 
 
 def test_references_in_a_circle_are_recursive() -> None:

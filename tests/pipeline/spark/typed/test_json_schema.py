@@ -93,3 +93,17 @@ def test_what_has_no_type_is_refused(schema: object, message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         text(schema)
     assert message in str(caught.value)
+
+
+def test_a_document_is_parsed_once_however_often_it_is_referred_to() -> None:
+    class Texts(dict[str, str]):
+        read = 0
+
+        def __getitem__(self, name: str) -> str:
+            self.read += 1
+            return super().__getitem__(name)
+
+    texts = Texts(x='{"a": {"type": "integer"}}')
+    uses = {f"f{number}": {"$ref": "x#/a"} for number in range(100)}
+    assert len(spark_type({"properties": uses}, texts).simpleString().split(",")) == 100
+    assert texts.read == 1

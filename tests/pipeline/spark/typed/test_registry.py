@@ -20,6 +20,8 @@ from tierlog.tests.pipeline.spark.typed.hostile_registry import (
     answer,
     drip,
     drip_headers,
+    drip_to_the_end,
+    flood_a_chunk,
     registry,
 )
 
@@ -73,6 +75,12 @@ def refusal(answers: dict[str, Answer]) -> str:
         (b"", "cannot be reached"),
         (drip, "no whole answer within 1 s"),
         (drip_headers, "no whole answer within 1 s"),
+        (drip_to_the_end, "no whole answer within 1 s"),
+        (flood_a_chunk, "got more than 65536 bytes"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n[1]\r\n0\r\n\r\n",
+            "cannot be reached",
+        ),
     ],
 )
 def test_a_bad_list_of_versions_ends_with_one_sentence(listed: Answer, message: str) -> None:
@@ -91,6 +99,11 @@ def test_a_bad_list_of_versions_ends_with_one_sentence(listed: Answer, message: 
         ({"references": [3]}, "is not a JSON object"),
         ({"references": [{"name": "n", "subject": "b", "version": "1"}]}, "is not a number"),
         ({"references": [{"name": "n", "subject": "b", "version": 1}]}, "with 404: none"),
+        ({"references": [{"name": "n", "subject": "b" * 9999, "version": 1}]}, "with 404: none"),
+        (
+            {"references": [{"name": "n", "subject": "\ud800", "version": 1}]},
+            "The subject of a reference of Version 1 of subject 'a' holds half a character",
+        ),
     ],
 )
 def test_a_bad_version_ends_with_one_sentence(changed: dict[str, object], message: str) -> None:
@@ -149,6 +162,12 @@ def test_a_url_that_is_none_of_a_registry_is_refused(url: str, message: str) -> 
     assert "s3cret" not in str(caught.value)
     with pytest.raises(SchemaError, match="not of the form name:password"):
         SchemaRegistry("http://127.0.0.1:1", user="s3cret")
+
+
+@pytest.mark.parametrize("host", ["a..b", "a b", "a" * 64])
+def test_a_host_that_is_none_cannot_be_reached(host: str) -> None:
+    with pytest.raises(SchemaError, match="cannot be reached"):
+        SchemaRegistry(f"http://{host}").versions("a")
 
 
 def test_a_subject_stays_as_it_was_when_a_refresh_fails() -> None:

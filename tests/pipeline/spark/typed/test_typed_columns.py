@@ -262,3 +262,35 @@ def test_what_cannot_be_typed_is_refused(spark: SparkSession) -> None:
         typed(rows.drop("value"), value="id INT")
     with pytest.raises(SchemaError, match="'undecoded' already"):
         typed(typed(rows, key="id INT"), value="id INT")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([{"name": "a.b", "type": "int"}], "Illegal character in: a.b"),
+        ([{"name": "a'; DROP TABLE x; --`", "type": "int"}], "Illegal character in: a'; DROP"),
+        ([{"name": "a", "type": "int"}] * 2, "Duplicate field a"),
+        ([{"name": "a", "type": ["int", "int"]}], "Duplicate in union"),
+        ([{"name": "a", "type": "int", "order": "sideways"}], "SIDEWAYS"),
+        (
+            [{"name": "a", "type": {"type": "bytes", "logicalType": "decimal", "precision": 1000}}],
+            "precision 1000 exceeds max precision 38",
+        ),
+    ],
+)
+def test_an_avro_schema_that_avro_refuses_ends_with_one_sentence(
+    spark: SparkSession, fields: list[object], message: str
+) -> None:
+    schema = {"type": "record", "name": "R", "fields": fields}
+    with pytest.raises(SchemaError) as caught:
+        typed(rows_of(spark, []), value=subject({1: schema}))
+    assert str(caught.value).startswith("Spark cannot use the schema: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_of_any_name_stay(spark: SparkSession) -> None:
+    rows = rows_of(spark, [b'{"id": 1}']).withColumnRenamed("topic", "a`b.c")
+    typed_rows = typed(rows, value="id INT")
+    assert typed_rows.columns[2] == "a`b.c"
+    assert [row["a`b.c"] for row in typed_rows.collect()] == ["orders"]
