@@ -35,11 +35,11 @@ def session_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Gene
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
+        for name, earlier in before.items():
+            if earlier is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, value)
+                spark.conf.set(name, earlier)
 
 
 def add_missing_columns(
