@@ -44,7 +44,7 @@ class _Requests:
 
     def __init__(self, order: Order) -> None:
         self._is_wanted = order.count_requests
-        self._sent: int | None = None
+        self._reported: list[int] = []
 
     def settings(self) -> dict[str, object]:
         """The client's settings with which it reports them."""
@@ -54,19 +54,19 @@ class _Requests:
 
     def _take(self, text: str) -> None:
         brokers = cast("dict[str, dict[str, int]]", json.loads(text)["brokers"])
-        self._sent = sum(broker["tx"] for broker in brokers.values())
+        self._reported.append(sum(broker["tx"] for broker in brokers.values()))
 
     def figures(self, poll: Callable[[], object]) -> dict[str, float]:
         """Those sent by now; empty unless they are wanted. `poll` serves the client's callbacks."""
         if not self._is_wanted:
             return {}
-        self._sent = None
+        self._reported.clear()
         deadline = time.perf_counter() + _PATIENCE_S
-        while self._sent is None:
+        while not self._reported:
             if time.perf_counter() > deadline:
                 raise LoadError("the client did not report its statistics")
             poll()
-        return {"requests": self._sent}
+        return {"requests": self._reported[-1]}
 
 
 def _chunks(load: Load) -> Iterator[tuple[int, int, int]]:
