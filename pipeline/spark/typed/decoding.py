@@ -8,7 +8,8 @@ reverse, so each decoder wraps what it decodes:
 
 - `from_avro` gives a bad record as a row of nulls, which is also how a good record may look, and
   reads no further than the schema says. Hence Avro bytes are decoded as a record of the value and
-  of eight fixed bytes that are appended here: they come out whole only behind a whole value.
+  of fixed bytes that are appended here: they come out whole only behind a whole value. They are by
+  chance, a process's own: a record that ended with them would have them come out too early.
 - `from_json` reads the first JSON value of a text and ignores the rest, so the text is also counted
   as the one item of an array.
 - An Avro string may state a length of gigabytes in five bytes. Avro allocates it, and the executor
@@ -23,11 +24,12 @@ from pyspark.sql import Column, functions as f
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from ....clients.runtime.environment import SystemEnvironment
 from .avro_schema import resolved_schema
 from .json_schema import spark_type
 from .registered_schema import AVRO, RegisteredSchema, Subject
 
-_END = b"\xfftierlog"
+_END = bytes(SystemEnvironment().random_uuid())
 _CORRUPT = "tierlog_corrupt"
 _JSON_OPTIONS = {
     "mode": "PERMISSIVE",

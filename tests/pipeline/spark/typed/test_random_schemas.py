@@ -115,6 +115,13 @@ def test_avro_of_any_schema_comes_as_fastavro_reads_it(
     assert got[len(payloads) :] == [(None, False)] * (len(cut) + len(longer))
 
 
+def test_no_bytes_behind_a_value_are_those_that_end_it(worker_session: WorkerSession) -> None:
+    """The bytes that the decoder appends were once the same ones for all."""
+    contents = [framed(3, b"\x01"), framed(3, b"\x01\xfftierlog"), framed(3, b"\x01" + bytes(16))]
+    got = decoded(worker_session.session(), contents, subject({3: "boolean"}))
+    assert got == [(True, True), (None, False), (None, False)]
+
+
 @st.composite
 def evolved(draw: st.DrawFn) -> tuple[Any, Any, st.SearchStrategy[Any]]:
     """Two versions of a record: fields are promoted, removed and added with a default."""
