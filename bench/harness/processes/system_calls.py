@@ -5,10 +5,12 @@ costs the process some CPU for each call: what is counted is not timed in the sa
 """
 
 import os
+import select
 import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +26,9 @@ _KINDS: Mapping[str, Sequence[str]] = {
     "sendfile": ("sendfile64",),
     "lock": ("futex",),
 }
+_EVENTS = ",".join(
+    (_ALL, _SWITCHES, *(_TRACE_POINT + call for calls in _KINDS.values() for call in calls))
+)
 _TIMEOUT_S = 10.0
 
 
@@ -46,7 +51,7 @@ def why_not_countable() -> str | None:
     """Why system calls cannot be counted here; None if they can."""
     try:
         answer = subprocess.run(
-            ["perf", "stat", "-x,", "-e", _ALL, "true"],
+            ["perf", "stat", "-x,", "-e", _EVENTS, "true"],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
@@ -68,12 +73,11 @@ class CountedCalls:
         """By kind, after the end."""
 
     def __enter__(self) -> Self:
-        calls = [_TRACE_POINT + call for kind in _KINDS.values() for call in kind]
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
         # Begun without counting: an order begins and ends it, and is answered when it is done.
         command = ["perf", "stat", "-x,", "-D", "-1", "--control", f"fd:{orders},{answers}"]
-        command += ["-e", ",".join((_ALL, _SWITCHES, *calls)), "-p", self._pids]
+        command += ["-e", _EVENTS, "-p", self._pids]
         self._process = subprocess.Popen(
             command, stderr=subprocess.PIPE, text=True, pass_fds=(orders, answers)
         )
@@ -83,9 +87,11 @@ class CountedCalls:
         return self
 
     def _say(self, order: str) -> None:
-        os.write(self._orders, f"{order}\n".encode())
-        answer = os.read(self._answers, 64)
-        if not answer.startswith(b"ack"):
+        with suppress(BrokenPipeError):
+            # If perf has ended, it has said why.
+            os.write(self._orders, f"{order}\n".encode())
+        is_answered, _, _ = select.select([self._answers], [], [], _TIMEOUT_S)
+        if not is_answered or not os.read(self._answers, 64).startswith(b"ack"):
             said = self._end()
             raise MeasurementError(f"perf does not count: {said.strip()[-300:]}")
 

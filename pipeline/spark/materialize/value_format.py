@@ -63,11 +63,10 @@ class ValueColumns:
     """Makes the mapping of each topic's rows."""
 
     def __init__(self, options: Namespace) -> None:
-        """Raises SchemaError, and KafkaError(INVALID_CONFIG), if the arguments do not fit."""
+        """Raises SchemaError if the registry or the file of the arguments cannot be used."""
         from ..typed.registry import SchemaRegistry
         from ..typed.schemas import Schemas
 
-        _check(options)
         self._format: str = options.value_format
         self._path: str | None = options.schemas
         self._on_error = "fail" if options.on_undecodable == "fail" else "undecoded"
@@ -139,8 +138,9 @@ def _check(options: Namespace) -> None:
 
 
 def value_columns(options: Namespace) -> ValueColumns | None:
-    """What maps the rows, if the arguments ask for it. Raises as `ValueColumns` does."""
-    if options.value_format is None:
-        _check(options)
-        return None
-    return ValueColumns(options)
+    """What maps the rows, if the arguments ask for it.
+
+    Raises KafkaError(INVALID_CONFIG) if the arguments do not fit, and SchemaError.
+    """
+    _check(options)
+    return None if options.value_format is None else ValueColumns(options)

@@ -9,6 +9,7 @@ from typing import IO, cast
 
 import pytest
 
+from tierlog.bench.harness.measurement_error import MeasurementError
 from tierlog.bench.harness.processes.system_calls import (
     CountedCalls,
     kinds_of,
@@ -85,6 +86,12 @@ def test_an_error_inside_the_block_ends_the_counting() -> None:
             raise ZeroDivisionError
         assert counted.counts == {}
         read_once(process)
+
+
+@pytest.mark.requires("perf")
+def test_a_process_that_is_not_there_is_said_by_perf_itself() -> None:
+    with pytest.raises(MeasurementError, match="perf does not count"), CountedCalls([2**22 + 1]):
+        raise AssertionError("there is nothing to count")
 
 
 def test_a_machine_without_perf_is_named(
