@@ -30,7 +30,7 @@ from ..remote_storage import (
 from .blocking_store import BlockingStore, FileSystem
 from .impossible_tiers import LOCAL, local_path
 from .local_store import LocalStore
-from .manifest import Part
+from .manifest import PART_BYTES_MAX, Part
 from .native_store import Connector, NativeStore
 from .remote_failures import failure_of
 from .remote_url import RemoteUrl
@@ -101,10 +101,13 @@ class TierFileSystem:
     async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         """Read an object, or exactly its bytes from `start` (inclusive) to `end` (exclusive).
 
-        RemoteResourceNotFound if there is no such object.
+        RemoteResourceNotFound if there is no such object. OversizedObjectError if there are more
+        bytes than PART_BYTES_MAX up to its end.
         """
         self._check(key)
         content = await self._do(lambda: self._store.get(key, start, end), key)
+        if end is None and len(content) > PART_BYTES_MAX:
+            raise self._oversized(key, PART_BYTES_MAX)
         if end is not None and len(content) != end - (start or 0):
             length = end - (start or 0)
             text = (
@@ -127,11 +130,14 @@ class TierFileSystem:
             # Some stores reject a range of an empty object.
             content = await self.read(key)
         if len(content) > bytes_max:
-            raise OversizedObjectError(
-                f"The remote tier {self} has more than {bytes_max} bytes under {key}: no broker "
-                "writes so much there"
-            )
+            raise self._oversized(key, bytes_max)
         return content
+
+    def _oversized(self, key: str, bytes_max: int) -> OversizedObjectError:
+        return OversizedObjectError(
+            f"The remote tier {self} has more than {bytes_max} bytes under {key}: no broker "
+            "writes so much there"
+        )
 
     async def remove(self, key: str) -> None:
         """Remove an object. A missing object counts as removed."""

@@ -4,6 +4,7 @@ For answers that the servers of the tests cannot be brought to: Google's 401, S3
 """
 
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
@@ -17,6 +18,10 @@ class RefusingServer:
         self.body = b""
         self.bytes_kept_back = 0
         """How many bytes more than the body an answer says that it has."""
+        self.is_endless = False
+        """Whether an answer is the body again and again, until the client closes."""
+        self.sent = 0
+        """Bytes of such answers."""
         self.asked = 0
         owner = self
 
@@ -29,11 +34,17 @@ class RefusingServer:
                 self.send_response(owner.status)
                 for name, value in owner.headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(owner.body) + owner.bytes_kept_back))
+                if not owner.is_endless:
+                    size = len(owner.body) + owner.bytes_kept_back
+                    self.send_header("Content-Length", str(size))
                 self.send_header("Connection", "close")
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(owner.body)
+                with suppress(OSError):
+                    while owner.is_endless:
+                        self.wfile.write(owner.body)
+                        owner.sent += len(owner.body)
 
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _answer  # http.server's names
 

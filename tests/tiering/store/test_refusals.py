@@ -13,6 +13,7 @@ from tierlog.storage.files import OsFiles
 from tierlog.tests.tiering.servers.refusing import RefusingServer
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.remote_storage import Failure, RemoteStorageError
+from tierlog.tiering.store import file_system, s3_store
 from tierlog.tiering.store.file_system import TierFileSystem
 from tierlog.tiering.store.remote_failures import failure_of
 from tierlog.tiering.store.remote_url import RemoteUrl, remote_url
@@ -248,3 +249,22 @@ def test_an_answer_that_is_cut_off_is_worth_another_try(
     with pytest.raises(RemoteStorageError) as failed:
         asyncio.run(read())
     assert failed.value.failure is UNREACHABLE
+
+
+@pytest.mark.parametrize("span", [(0, 1_000), (None, None)])
+async def test_an_answer_without_an_end_is_left_where_it_is_too_long(
+    server: RefusingServer, span: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 only: the libraries of the other services take an answer as a whole."""
+    for module in (file_system, s3_store):
+        monkeypatch.setattr(module, "PART_BYTES_MAX", 1_000)
+    tier = TierFileSystem(s3(server, 200, ""), OsFiles(), ThreadedPool(2, "test"), 20)
+    server.answers(200, "x" * 65_536)
+    server.is_endless = True
+    with pytest.raises(
+        RemoteStorageError, match=r"1001 bytes of .* 1000 were|more than 1000 bytes"
+    ):
+        await tier.read("orders-0/a.log", *span)
+    await tier.close()
+    # What the sockets hold is sent too.
+    assert server.sent < 32 << 20

@@ -15,8 +15,12 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
+from tierlog.pipeline.spark import topic_views
+from tierlog.pipeline.spark.source import TierlogDataSource
+from tierlog.tests.pipeline.spark.streaming.leaking_source import LeakingDataSource
 from tierlog.tests.pipeline.spark.streaming.plan_settings import (
     BESIDE,
+    PUSHDOWN,
     SWITCHES,
     Settings,
     every_combination,
@@ -133,3 +137,20 @@ def test_plans_by_chance_have_the_rows_that_a_consumer_finds(
             f"{made.cached} on cached records"
         )
     assert nonempty > plans * 2 // 3, "many of these plans ask for nothing"
+
+
+def test_the_plans_notice_a_reader_whose_filters_leak(
+    spark: SparkSession, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without this, the plans might be right because they would not see what is wrong."""
+    monkeypatch.setattr(topic_views, "TierlogDataSource", LeakingDataSource)
+    spark.dataSource.register(LeakingDataSource)
+    combinations = [each for each in every_combination() if each[PUSHDOWN] == "true"]
+    made = RandomPlans(spark, topic, SEED)
+    try:
+        with pytest.raises(AssertionError, match=r"are missing|too many"):
+            for number, under in enumerate(combinations):
+                made.run(number, under)
+    finally:
+        made.close()
+        spark.dataSource.register(TierlogDataSource)
