@@ -4,14 +4,14 @@ A consumer without a fetch session names its partitions in every request. If it 
 partition, its requests differ only in the fetch offset, and its responses, apart from the records,
 only in three offsets and a length (docs/decisions/013).
 
-Only the simple, frequent kind of request is cached: from a consumer, in a flexible version, with
-one partition and no session. Entries are valid until the cluster's metadata changes. Other requests
-are decoded, and responses without records are encoded.
+Only the simple, frequent kind of request is cached: from a consumer, with one partition and no
+session. Entries are valid until the cluster's metadata changes. Other requests are decoded, and
+responses with errors, aborted transactions or another replica to read from are encoded.
 """
 
 import asyncio
 from struct import Struct
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -21,11 +21,20 @@ from ...replication.partition.fetch_data import FetchParams, FetchPartition, Fet
 from ..handlers.fetch import params_of, resolve, to_response
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, requested_partitions
-from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
+from .request_cache import NUMBERS, PLACEHOLDERS
 
-FIRST_CACHED_VERSION = 12
-"""The first flexible version; librdkafka uses 16."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
+FIRST_CACHED_VERSION = 5
+"""The first whose response has the log's start; kafkajs and Sarama use 11, librdkafka 16."""
+
+_FIRST_FLEXIBLE_VERSION = 12
+CACHED_MAX = 64
+"""The most requests that are cached per connection."""
+
+_SIZE = Struct(">i")
+"""The length of the records in versions that are not flexible."""
 _OFFSET = Struct(">q")
 
 
@@ -49,13 +58,14 @@ class _CachedRequest(NamedTuple):
 class FetchRequestCache:
     """The cached requests of one connection, as long as their headers are the same."""
 
-    __slots__ = ("_body", "_broker", "_context", "_entries", "_offset_at")
+    __slots__ = ("_body", "_broker", "_context", "_entries", "_is_flexible", "_offset_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
         """`body` is the position at which the header of each of these requests ends."""
         self._broker = broker
         self._context = context
         self._body = body
+        self._is_flexible = context.api_version >= _FIRST_FLEXIBLE_VERSION
         self._offset_at = 0
         # Keyed by the bytes between the header and the fetch offset.
         self._entries: dict[bytes, _CachedRequest] = {}
@@ -78,17 +88,24 @@ class FetchRequestCache:
         outcome = broker.replica_manager.leader_fetch.fetch(cached.params, [partition])
         if isinstance(outcome, asyncio.Future):
 
-            def respond(results: FetchResults) -> FetchResponse:
-                return to_response(broker, self._context, cached.fetch, results)
+            def respond(results: FetchResults) -> list[Chunk] | FetchResponse:
+                return self._respond(cached, correlation_id, results)
 
-            return cast("Deferred[object]", Deferred(outcome, respond))
-        (result,) = outcome
-        records = result.records
-        if not records or result.error_code or result.aborted_transactions:
-            return to_response(broker, self._context, cached.fetch, outcome)
+            # The dispatch sends an encoded response as it is.
+            then = cast("Callable[[FetchResults], FetchResponse]", respond)
+            return cast("Deferred[object]", Deferred(outcome, then))
+        return self._respond(cached, correlation_id, outcome)
+
+    def _respond(
+        self, cached: _CachedRequest, correlation_id: int, results: FetchResults
+    ) -> list[Chunk] | FetchResponse:
+        (result,) = results
+        if result.error_code or result.aborted_transactions or result.preferred_read_replica >= 0:
+            return to_response(self._broker, self._context, cached.fetch, results)
+        records = result.records or b""
         nbytes = size_of(records)
-        broker.bytes_out.value += nbytes
-        length = unsigned_varint(nbytes + 1)
+        self._broker.bytes_out.value += nbytes
+        length = unsigned_varint(nbytes + 1) if self._is_flexible else _SIZE.pack(nbytes)
         response, end = cached.response, cached.end
         before = response.pack(
             response.size - 4 + len(length) + nbytes + len(end),
@@ -99,7 +116,7 @@ class FetchRequestCache:
             result.log_start_offset,
             cached.between,
         )
-        return [before + length, records, end]
+        return [before + length, records, end] if nbytes else [before + length + end]
 
     def put(self, frame: memoryview, request: Message, response: Message | None) -> None:
         """See `RequestCache`."""
@@ -145,11 +162,13 @@ class FetchRequestCache:
         """The layout of a response up to the length of its records, and its constant parts."""
         before, without = self._around_offsets(fetch, params, None)
         _, empty = self._around_offsets(fetch, params, b"")
-        # The two differ only in the length: 0 for null records, 1 for empty records.
+        # The two differ only in the length: 0 and 1 in a flexible version, -1 and 0 in others.
         at = next(index for index, byte in enumerate(without) if byte != empty[index])
-        # Size, correlation id, and a zero byte for the empty tagged fields.
-        layout = Struct(f">iix{len(before)}sqqq{at}s")
-        return layout, before, empty[:at], empty[at + 1 :]
+        after = at + (1 if self._is_flexible else _SIZE.size)
+        # Size, correlation id, and in flexible versions a zero byte for the empty tagged fields.
+        header = "iix" if self._is_flexible else "ii"
+        layout = Struct(f">{header}{len(before)}sqqq{at}s")
+        return layout, before, empty[:at], empty[after:]
 
     def _around_offsets(
         self, fetch: FetchContext, params: FetchParams, records: bytes | None

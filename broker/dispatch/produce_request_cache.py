@@ -6,33 +6,53 @@ earlier, the response is the earlier one with other numbers. Only the append rem
 (docs/decisions/012).
 
 Only the simple, frequent kind of request is cached: one partition, no transactional id, acks other
-than 0, a flexible version. Other requests, and those refused before the append, are decoded.
+than 0. Other requests, and those refused before the append, are decoded.
 """
 
 import asyncio
-from struct import Struct
+from struct import Struct, error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, ProtocolError
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.messages.produce import ProduceRequest, ProduceResponse
-from ...clients.protocol.primitives import read_unsigned_varint, unsigned_varint
+from ...clients.protocol.primitives import read_unsigned_varint
 from ...clients.protocol.schema import Chunk, Message
 from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work
 from ..handlers.produce import objection, to_response, topic_name
 from ..request.context import BrokerContext, Deferred, RequestContext
-from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
+from .request_cache import NUMBERS, PLACEHOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST_CACHED_VERSION = 9
-"""The first flexible version; librdkafka uses 10, Kafka's own clients the newest."""
+FIRST_CACHED_VERSION = 5
+"""The first whose response has the log's start; kafkajs and Sarama use 7, Kafka's own clients the
+newest."""
 
+_FIRST_FLEXIBLE_VERSION = 9
+_FIRST_WITH_TOPIC_IDS = 13
 _NO_TAGS = memoryview(b"\0\0\0")
-"""The end of a request: empty tagged fields of the partition, the topic and the request."""
+"""The end of a flexible request: empty tagged fields of the partition, the topic and the request.
+"""
+_BEFORE_TOPIC, _AFTER_TOPIC = 8, 5
+"""Bytes of a flexible request before and after its topic: no transactional id, acks, the timeout
+and the number of topics; the number of partitions and the partition. A name has its length before
+it, which counts itself.
+"""
+_BEFORE_TOPIC_PLAIN, _AFTER_TOPIC_PLAIN = 14, 8
+"""The same of a request that is not flexible, with the length of the topic's name before it."""
+_TOPIC_ID_BYTES = 16
+CACHED_MAX = 256
+"""The most requests that are cached per connection: each takes about a kilobyte."""
+
+_LEFT_OUT_TIMES = 16
+"""When so many times as many requests were not cached for want of room, all others go."""
+_SIZE = Struct(">i")
+"""The length of the records in versions that are not flexible, which is the last thing before them.
+"""
 
 
 class _CachedRequest(NamedTuple):
@@ -48,26 +68,30 @@ class _CachedRequest(NamedTuple):
 class ProduceRequestCache:
     """The cached requests of one connection, as long as their headers are the same."""
 
-    __slots__ = ("_body", "_broker", "_context", "_entries", "_records_at")
+    __slots__ = ("_body", "_broker", "_context", "_entries", "_is_flexible", "_left_out")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
         """`body` is the position at which the header of each of these requests ends."""
         self._broker = broker
         self._context = context
         self._body = body
-        self._records_at = 0
-        # Keyed by the bytes between the header and the length of the records.
-        self._entries: dict[bytes, _CachedRequest] = {}
+        self._is_flexible = context.api_version >= _FIRST_FLEXIBLE_VERSION
+        # Keyed by the bytes between the header and the length of the records. There are none until
+        # the second request: many connections have only one.
+        self._entries: dict[bytes, _CachedRequest] | None = None
+        self._left_out = 0
 
     def answer(
         self, frame: memoryview, correlation_id: int
     ) -> list[Chunk] | ProduceResponse | Deferred[object] | None:
         """See `RequestCache`."""
-        at = self._records_at
+        if self._entries is None:
+            return None
+        at = self._length_at(frame)
         cached = self._entries.get(bytes(frame[self._body : at]))
         if cached is None:
             return None
-        records = _records(frame, at)
+        records = _records(frame, at) if self._is_flexible else _last_records(frame, at)
         if records is None:
             return None
         request, partition = cached.request, cached.partition
@@ -120,6 +144,9 @@ class ProduceRequestCache:
         assert isinstance(request, ProduceRequest), "This cache holds Produce requests only."
         if request.transactional_id is not None or len(request.topic_data) != 1:
             return
+        entries = self._with_room()
+        if entries is None:
+            return
         (topic,) = request.topic_data
         if len(topic.partition_data) != 1:
             return
@@ -131,19 +158,53 @@ class ProduceRequestCache:
             (result,) = response.responses[0].partition_responses
             if result.error_code != ErrorCode.NONE:
                 return
-        length = unsigned_varint(len(data.records) + 1)
-        at = len(frame) - len(_NO_TAGS) - len(data.records) - len(length)
-        if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:
+        at = self._length_at(frame)
+        last = _records(frame, at) if self._is_flexible else _last_records(frame, at)
+        if last is None or len(last) != len(data.records):
             return
-        if at != self._records_at or len(self._entries) >= CACHED_MAX:
-            # Requests of this kind are cached from the next one on.
-            self._entries.clear()
-            self._records_at = at
+        data.records = None
+        before = bytes(frame[self._body : at])
+        if not encode_bytes(request, self._context.api_version).startswith(before):
+            # The client encodes in another way.
             return
         name = topic_name(self._broker, self._context.api_version, topic)
-        data.records = None
-        partition = TopicPartition(name, data.index)
-        self._entries[bytes(frame[self._body : at])] = self._entry_of(request, partition)
+        entries[before] = self._entry_of(request, TopicPartition(name, data.index))
+
+    def _with_room(self) -> dict[bytes, _CachedRequest] | None:
+        """The entries, if one more request may be cached."""
+        entries = self._entries
+        if entries is None:
+            self._entries = {}
+            return None
+        if len(entries) < CACHED_MAX:
+            return entries
+        self._left_out += 1
+        if self._left_out == CACHED_MAX * _LEFT_OUT_TIMES:
+            # Perhaps these are of partitions that get nothing any more.
+            entries.clear()
+            self._left_out = 0
+        return None
+
+    def _length_at(self, frame: memoryview) -> int:
+        """The position of the length of the records in a request of the cached kind.
+
+        In another one it is anywhere; the bytes before it are then not those of a cached request.
+        """
+        body, version = self._body, self._context.api_version
+        if version >= _FIRST_WITH_TOPIC_IDS:
+            return body + _BEFORE_TOPIC + _TOPIC_ID_BYTES + _AFTER_TOPIC
+        if not self._is_flexible:
+            name_at = body + _BEFORE_TOPIC_PLAIN
+            # Names have at most 249 characters.
+            name_bytes = frame[name_at - 1] if name_at <= len(frame) else 0
+            return name_at + name_bytes + _AFTER_TOPIC_PLAIN
+        name_at = body + _BEFORE_TOPIC
+        if name_at + 2 > len(frame):
+            return body
+        length, more = frame[name_at], frame[name_at + 1]
+        if length < 0x80:
+            return name_at + length + _AFTER_TOPIC
+        return name_at + 1 + (length & 0x7F | more << 7) + _AFTER_TOPIC
 
     def _entry_of(self, request: ProduceRequest, partition: TopicPartition) -> _CachedRequest:
         base_offset, append_time_ms, log_start = PLACEHOLDERS
@@ -153,13 +214,24 @@ class ProduceRequestCache:
         entry.log_start_offset = log_start
         encoded = encode_bytes(self._to_response(request, entry), self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
-        # Size, correlation id, and a zero byte for the empty tagged fields.
-        layout = Struct(f">iix{len(before)}sqqq{len(after)}s")
+        # Size, correlation id, and in flexible versions a zero byte for the empty tagged fields.
+        header = "iix" if self._is_flexible else "ii"
+        layout = Struct(f">{header}{len(before)}sqqq{len(after)}s")
         return _CachedRequest(request, partition, layout, before, after)
 
 
+def _last_records(frame: memoryview, at: int) -> memoryview | None:
+    """The records whose length is at `at`, if they are the end of a request without tags."""
+    try:
+        (size,) = _SIZE.unpack_from(frame, at)
+    except StructError:
+        return None
+    start = at + _SIZE.size
+    return frame[start:] if size == len(frame) - start else None
+
+
 def _records(frame: memoryview, at: int) -> memoryview | None:
-    """The records whose length is at `at`, if they are the end of a one-partition request."""
+    """The records whose length is at `at`, if they are the end of a flexible request."""
     try:
         # Most lengths take two bytes, which are decoded inline.
         size, start = (

@@ -11,9 +11,6 @@ from typing import Protocol
 from ...clients.protocol.schema import Chunk, Message
 from ..request.context import Deferred
 
-CACHED_MAX = 64
-"""The most requests that are cached per connection."""
-
 NUMBERS = Struct(">qqq")
 PLACEHOLDERS = (-0x7172737475767778, -0x6162636465666768, -0x5152535455565758)
 """Numbers that occur nowhere else in a message."""

@@ -94,7 +94,7 @@ def usual() -> st.SearchStrategy[Asked]:
         topic=st.sampled_from((*TOPICS, TOPICS[0])),
         partitions=st.sampled_from(((0,), (1,), (2,), (2,))),
         offset=st.integers(0, BATCHES * 2 + 1),
-        version=st.sampled_from((16, 16, 16, 12)),
+        version=st.sampled_from((16, 16, 16, 12, 11, 11, 5)),
         max_bytes=st.sampled_from((20_000, 20_000, 3_000)),
         isolation=st.sampled_from((1, 1, 0)),
         session_epoch=st.just(-1),
@@ -115,7 +115,7 @@ def unusual() -> st.SearchStrategy[Asked]:
         topic=st.sampled_from((*TOPICS, "nobody")),
         partitions=st.sampled_from(((0,), (PARTITIONS,), (0, 1), ())),
         offset=st.sampled_from((0, 5, BATCHES * 2, BATCHES * 2 + 5, -1)),
-        version=st.sampled_from((4, 11, 13, 14, 15, 17, 18)),
+        version=st.sampled_from((4, 6, 7, 9, 13, 14, 15, 17, 18)),
         max_bytes=st.sampled_from((1, 0, 20_000)),
         isolation=st.sampled_from((0, 1, 5)),
         session_epoch=st.sampled_from((-1, 5)),
@@ -185,8 +185,8 @@ def test_answers_are_those_of_connections_that_have_asked_nothing_before(
 
 def test_a_topic_is_read_to_its_end_as_by_strangers(twins: tuple[Twin, Twin]) -> None:
     for partition in (0, 1, 2, 3):
-        for isolation in (0, 1):
-            usual = Asked(partitions=(partition,), isolation=isolation)
+        for version, isolation in ((16, 0), (16, 1), (11, 1)):
+            usual = Asked(partitions=(partition,), isolation=isolation, version=version)
             compare_answers(twins, [usual._replace(offset=n) for n in range(BATCHES * 2 + 3)])
 
 
@@ -200,7 +200,11 @@ def test_a_topic_is_read_to_its_end_as_by_strangers(twins: tuple[Twin, Twin]) ->
         Asked(offset=-1),
         Asked(offset=BATCHES * 2 + 5),
         Asked(version=4),
+        Asked(version=5, offset=BATCHES * 2),
+        Asked(version=11),
+        Asked(version=11, offset=BATCHES * 2 + 5),
         Asked(version=18),
+        Asked(version=18, offset=BATCHES * 2),
         Asked(max_bytes=0),
         Asked(session_epoch=5),
         Asked(leader_epoch=0),
@@ -237,13 +241,15 @@ def test_what_leaves_is_counted(tmp_path: Path) -> None:
 def test_what_follows_a_request_counts_as_at_its_first_time(
     twins: tuple[Twin, Twin], tail: bytes
 ) -> None:
-    compare_tails(twins[0], Asked(), Asked(tail=tail))
+    for version in (16, 11):
+        compare_tails(twins[0], Asked(version=version), Asked(version=version, tail=tail))
 
 
 def test_a_cut_request_ends_the_connection_after_many_good_ones_too(
     twins: tuple[Twin, Twin],
 ) -> None:
-    check_cut_requests(twins[0], Asked())
+    for version in (16, 11):
+        check_cut_requests(twins[0], Asked(version=version))
 
 
 def fetching(offset: int, topic_id: Uuid = ZERO_UUID, *, max_wait_ms: int = 1) -> FetchRequest:

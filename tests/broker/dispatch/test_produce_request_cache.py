@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tierlog.broker.dispatch import produce_request_cache
 from tierlog.broker.dispatch.produce_request_cache import ProduceRequestCache
 from tierlog.broker.handlers.produce import handle
 from tierlog.broker.metrics.metrics import Counter
@@ -17,6 +18,7 @@ from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
+from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.replication.leader.replica_manager import ReplicaManager
@@ -84,7 +86,7 @@ def usual() -> st.SearchStrategy[Asked]:
         topic=st.sampled_from((*TOPICS, TOPICS[0])),
         partitions=st.sampled_from(((0,), (1,), (PARTITIONS - 1,))),
         size=st.sampled_from((0, 1, 40, 100, 5_000, 20_000)),
-        version=st.sampled_from((10, 10, 10, 13)),
+        version=st.sampled_from((10, 10, 10, 13, 7, 7, 5)),
         acks=st.just(-1),
         client_id=st.just("me"),
         is_damaged=st.just(False),
@@ -100,7 +102,7 @@ def unusual() -> st.SearchStrategy[Asked]:
         topic=st.sampled_from((*TOPICS, "nobody")),
         partitions=st.sampled_from(((0,), (PARTITIONS,), (0, 1), ())),
         size=st.just(100),
-        version=st.sampled_from((7, 8, 9, 11, 12, 13)),
+        version=st.sampled_from((3, 4, 6, 8, 9, 11, 12, 13)),
         acks=st.sampled_from((-1, 1, 2)),
         client_id=st.sampled_from(("me", "you", "", None)),
         is_damaged=st.booleans(),
@@ -127,20 +129,26 @@ def test_answers_are_those_of_connections_that_have_asked_nothing_before(
 def test_what_follows_a_request_counts_as_at_its_first_time(
     twins: tuple[Twin, Twin], tail: bytes
 ) -> None:
-    compare_tails(twins[0], Asked(), Asked(tail=tail))
+    for version in (10, 7):
+        compare_tails(twins[0], Asked(version=version), Asked(version=version, tail=tail))
 
 
 def test_a_cut_request_ends_the_connection_after_many_good_ones_too(
     twins: tuple[Twin, Twin],
 ) -> None:
-    check_cut_requests(twins[0], Asked())
+    for version in (10, 7):
+        check_cut_requests(twins[0], Asked(version=version))
 
 
-def test_many_partitions_in_turn_are_all_distinguished(twins: tuple[Twin, Twin]) -> None:
+@pytest.mark.parametrize("cached_max", [8, 256])
+def test_many_partitions_in_turn_are_all_distinguished(
+    twins: tuple[Twin, Twin], monkeypatch: pytest.MonkeyPatch, cached_max: int
+) -> None:
+    monkeypatch.setattr(produce_request_cache, "CACHED_MAX", cached_max)
     twin, _ = twins
     with RawClient(twin.port) as client:
         known: dict[int, int] = {}
-        for turn in range(3):
+        for turn in range(4):
             for index in range(PARTITIONS):
                 request = asking("t", data_of(10, index=index))
                 answer = client.ask(request, 10, wire.ProduceResponse)
@@ -148,6 +156,54 @@ def test_many_partitions_in_turn_are_all_distinguished(twins: tuple[Twin, Twin])
                 assert (result.index, result.error_code) == (index, 0)
                 assert not turn or result.base_offset == known[index] + 1
                 known[index] = result.base_offset
+
+
+LONG_NAME = "a-topic-whose-name-has-more-than-a-hundred-and-twenty-seven-characters" * 2
+
+
+@pytest.mark.parametrize("version", [5, 7, 8, 9, 10, 13])
+def test_topics_and_partitions_in_turn_are_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    decoded: list[int] = []
+    put = ProduceRequestCache.put
+
+    def count(
+        self: ProduceRequestCache, frame: memoryview, request: Message, response: Message | None
+    ) -> None:
+        decoded.append(len(frame))
+        put(self, frame, request, response)
+
+    monkeypatch.setattr(ProduceRequestCache, "put", count)
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        ids = {name: create(client, name) for name in ("t", "another-topic", LONG_NAME)}
+        for turn in range(5):
+            for name, topic_id in ids.items():
+                for index in range(PARTITIONS):
+                    request = asking(name, data_of(10, index=index), topic_id=topic_id)
+                    answer = client.ask(request, version, wire.ProduceResponse)
+                    (result,) = answer.responses[0].partition_responses
+                    assert (result.index, result.base_offset) == (index, turn)
+    # The first request of all is not cached, so that it is decoded once more.
+    assert len(decoded) == len(ids) * PARTITIONS + 1
+
+
+def test_what_a_connection_no_longer_sends_makes_room(
+    twins: tuple[Twin, Twin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce_request_cache, "CACHED_MAX", 2)
+    forgotten: list[int] = []
+    entry_of = getattr(ProduceRequestCache, "_entry_of")  # noqa: B009  # a test looks inside
+
+    def count(self: ProduceRequestCache, request: wire.ProduceRequest, partition: object) -> object:
+        forgotten.append(request.topic_data[0].partition_data[0].index)
+        return entry_of(self, request, partition)
+
+    monkeypatch.setattr(ProduceRequestCache, "_entry_of", count)
+    with RawClient(twins[0].port) as client:
+        for index in [0, 0, 1] + [2] * 100:
+            client.ask(asking("t", data_of(10, index=index)), 10, wire.ProduceResponse)
+    assert forgotten == [0, 1, 2]
 
 
 def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
