@@ -56,6 +56,7 @@ def test_what_is_no_module_but_needed_is_in_the_wheel_too(wheel: Path) -> None:
 def test_what_only_developers_read_is_not_in_the_wheel(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     assert "tierlog/bench/RESULTS.md" not in names
+    assert not [name for name in names if name.startswith("tierlog/bench/results/")]
     assert not [name for name in names if name.startswith("tierlog/bench/micro/")]
 
 
