@@ -18,7 +18,8 @@ at once there, and the consumer asks again. Records that a follower does not get
 leaders' quota (KIP-73), do not count as available.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from ...clients.errors import KafkaError
 from ..partition.fetch_data import FetchParams, FetchPartition
@@ -29,7 +30,7 @@ from .log_reader import LogReader, readable_log
 class DelayedFetch(DelayedOperation):
     """A fetch with too few bytes to answer yet."""
 
-    __slots__ = ("_on_complete", "_params", "_partitions", "_reader")
+    __slots__ = ("_found", "_found_all", "_on_complete", "_params", "_partitions", "_reader")
 
     def __init__(
         self,
@@ -43,15 +44,33 @@ class DelayedFetch(DelayedOperation):
         self._partitions = partitions
         self._reader = reader
         self._on_complete = on_complete
+        # The bytes that each partition had at the last look, if it had any, and their sum.
+        self._found: dict[int, int] = {}
+        self._found_all = 0
 
     def try_complete(self) -> bool:
-        available = 0
-        min_bytes = self._params.min_bytes
+        self._found.clear()
+        self._found_all = 0
+        return self._look_at(range(len(self._partitions)))
+
+    def try_complete_for(self, key: Hashable) -> bool:
+        """Look at one partition only; its place among the keys is that among the partitions.
+
+        A follower's fetch waits for thousands of them, and when a broker has ended or has come
+        back, thousands change, one after the other.
+        """
+        return self._look_at(_places(self.keys, key))
+
+    def _look_at(self, places: Iterable[int]) -> bool:
+        found, min_bytes = self._found, self._params.min_bytes
         try:
-            for fetch_partition in self._partitions:
-                available += self._available(fetch_partition, min_bytes)
-                if available >= min_bytes:
-                    return self.force_complete()
+            for place in places:
+                available = self._available(self._partitions[place], min_bytes)
+                if available or found:
+                    self._found_all += available - found.get(place, 0)
+                    found[place] = available
+                    if self._found_all >= min_bytes:
+                        return self.force_complete()
         except KafkaError:
             # A, B, C: the final read finds the same error and puts it into the response.
             return self.force_complete()
@@ -84,3 +103,13 @@ class DelayedFetch(DelayedOperation):
             if diverging is not None:
                 return min_bytes
         return 0
+
+
+def _places(keys: Sequence[Hashable], key: Hashable) -> Iterator[int]:
+    """Where a key is among the keys: more than once if a client names a partition again."""
+    start = 0
+    with suppress(ValueError):
+        while True:
+            place = keys.index(key, start)
+            yield place
+            start = place + 1

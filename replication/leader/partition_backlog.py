@@ -26,9 +26,9 @@ AT_ONCE = 64
 _MADE_PER_TURN = 4
 _DELETED_PER_TURN = 64
 """More than for creation: a deletion is a rename, with one fsync of the directory per turn."""
-CHANGED_AT_ONCE = 512
+CHANGED_AT_ONCE = 192
 """The most partitions whose leader, replicas or ISR change without waiting for a later turn."""
-CHANGED_PER_TURN = 256
+CHANGED_PER_TURN = 96
 _RETRY_S = 1.0
 
 Make = Callable[[TopicPartition], None]

@@ -43,6 +43,10 @@ class DelayedOperation(TimerEntry):
         """Call `force_complete` if the condition holds; returns whether it is complete now."""
         raise NotImplementedError
 
+    def try_complete_for(self, key: Hashable) -> bool:
+        """The same after the state of one of `keys` has changed; that of the others has not."""
+        return self.try_complete()
+
     def on_complete(self) -> None:
         """Send the response. Called once, however the operation completed."""
         raise NotImplementedError
@@ -170,7 +174,7 @@ class Purgatory(Generic[OperationT]):
         completed = 0
         # Iterate over a copy: completing removes entries, and may add new ones.
         for operation in list(waiting):
-            if not operation.is_completed and operation.try_complete():
+            if not operation.is_completed and operation.try_complete_for(key):
                 completed += 1
         return completed
 

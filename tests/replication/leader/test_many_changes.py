@@ -5,8 +5,11 @@ The event loop that applies it also answers the heartbeats and the quorum's requ
 
 import asyncio
 
+import pytest
+
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.topic_partition import TopicPartition
+from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
+from tierlog.replication.leader.log_reader import LogReader
 from tierlog.replication.leader.partition_backlog import CHANGED_AT_ONCE, CHANGED_PER_TURN
 from tierlog.replication.metadata.metadata_records import (
     PartitionChangeRecord,
@@ -14,6 +17,9 @@ from tierlog.replication.metadata.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
+from tierlog.replication.partition.partition import Partition
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.three_replicas import LEADER, SECOND, Leader
 
 MANY = CHANGED_AT_ONCE + 3 * CHANGED_PER_TURN
@@ -93,3 +99,33 @@ async def test_a_topic_that_is_deleted_meanwhile_is_gone_at_once(leader: Leader)
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(leader.replicas.partitions) == 1
+
+
+async def test_a_fetch_that_waits_for_all_of_them_looks_at_each_once_more(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had looked at all of them for each that changed: for seconds, with three thousand."""
+    await follow_many(leader)
+    elect(leader, *range(MANY))
+    await asyncio.sleep(1)
+    asked = [
+        FetchPartition(TopicIdPartition(MANY_ID, "many", number), 0, 1 << 20)
+        for number in range(MANY)
+    ]
+    params = FetchParams(SECOND, max_wait_ms=10_000, isolation=FetchIsolation.LOG_END)
+    waiting = leader.replicas.leader_fetch.fetch(params, asked)
+    assert isinstance(waiting, asyncio.Future)
+    looks: list[FetchPartition] = []
+    partition_for = LogReader.partition_for
+
+    def count(self: LogReader, fetch_partition: FetchPartition) -> Partition:
+        looks.append(fetch_partition)
+        return partition_for(self, fetch_partition)
+
+    monkeypatch.setattr(LogReader, "partition_for", count)
+    elect(leader, *range(MANY))
+    await asyncio.sleep(1)
+    assert led(leader, 2) == MANY
+    assert not waiting.done()
+    assert MANY <= len(looks) <= 2 * MANY
+    waiting.cancel()
