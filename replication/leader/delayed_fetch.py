@@ -30,7 +30,7 @@ from .log_reader import LogReader, readable_log
 class DelayedFetch(DelayedOperation):
     """A fetch with too few bytes to answer yet."""
 
-    __slots__ = ("_found", "_found_all", "_on_complete", "_params", "_partitions", "_reader")
+    __slots__ = ("_bytes", "_bytes_of_all", "_on_complete", "_params", "_partitions", "_reader")
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class DelayedFetch(DelayedOperation):
         self._reader = reader
         self._on_complete = on_complete
         # The bytes that each partition had at the last look, if it had any, and their sum.
-        self._found: dict[int, int] = {}
-        self._found_all = 0
+        self._bytes: dict[int, int] = {}
+        self._bytes_of_all = 0
 
     def try_complete(self) -> bool:
-        self._found.clear()
-        self._found_all = 0
+        self._bytes.clear()
+        self._bytes_of_all = 0
         return self._look_at(range(len(self._partitions)))
 
     def try_complete_for(self, key: Hashable) -> bool:
@@ -62,14 +62,14 @@ class DelayedFetch(DelayedOperation):
         return self._look_at(_places(self.keys, key))
 
     def _look_at(self, places: Iterable[int]) -> bool:
-        found, min_bytes = self._found, self._params.min_bytes
+        sizes, min_bytes = self._bytes, self._params.min_bytes
         try:
             for place in places:
                 available = self._available(self._partitions[place], min_bytes)
-                if available or found:
-                    self._found_all += available - found.get(place, 0)
-                    found[place] = available
-                    if self._found_all >= min_bytes:
+                if available or sizes:
+                    self._bytes_of_all += available - sizes.get(place, 0)
+                    sizes[place] = available
+                    if self._bytes_of_all >= min_bytes:
                         return self.force_complete()
         except KafkaError:
             # A, B, C: the final read finds the same error and puts it into the response.
