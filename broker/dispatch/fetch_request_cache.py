@@ -33,6 +33,9 @@ _FIRST_FLEXIBLE_VERSION = 12
 CACHED_MAX = 64
 """The most requests that are cached per connection."""
 
+CACHED_BYTES_MAX = 1024
+"""A longer request is decoded every time: a rack may have 32,767 characters."""
+
 _SIZE = Struct(">i")
 """The length of the records in versions that are not flexible."""
 _OFFSET = Struct(">q")
@@ -121,6 +124,8 @@ class FetchRequestCache:
     def put(self, frame: memoryview, request: Message, response: Message | None) -> None:
         """See `RequestCache`."""
         assert isinstance(request, FetchRequest), "This cache holds Fetch requests only."
+        if len(frame) - self._body > CACHED_BYTES_MAX:
+            return
         if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
             return
         if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:

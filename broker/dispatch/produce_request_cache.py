@@ -46,7 +46,7 @@ _BEFORE_TOPIC_PLAIN, _AFTER_TOPIC_PLAIN = 14, 8
 """The same of a request that is not flexible, with the length of the topic's name before it."""
 _TOPIC_ID_BYTES = 16
 CACHED_MAX = 256
-"""The most requests that are cached per connection: each takes about a kilobyte."""
+"""The most requests that are cached per connection: each takes a kilobyte or two."""
 
 _LEFT_OUT_TIMES = 16
 """When so many times as many requests were not cached for want of room, all others go."""

@@ -19,7 +19,7 @@ from ..blocking_pool import BlockingPool
 from ..remote_storage import Failure
 from .remote_failures import failure_of
 from .request_deadline import RequestDeadline
-from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, beginning_of
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, beginning_of, in_pieces
 
 T = TypeVar("T")
 
@@ -185,13 +185,7 @@ class BlockingStore:
     async def get(self, key: str, start: int | None, end: int | None) -> bytes:
         if start is None or end is None:
             return await self._read(key, start, end)
-        pieces: list[bytes] = []
-        for position in range(start, end, PIECE_BYTES):
-            until = min(position + PIECE_BYTES, end)
-            pieces.append(await self._read(key, position, until))
-            if len(pieces[-1]) != until - position:
-                break
-        return b"".join(pieces)
+        return await in_pieces(start, end, partial(self._read, key))
 
     async def _read(self, key: str, start: int | None, end: int | None) -> bytes:
         return await self._with(

@@ -102,9 +102,12 @@ class TierFileSystem:
         """Read an object, or exactly its bytes from `start` (inclusive) to `end` (exclusive).
 
         RemoteResourceNotFound if there is no such object. OversizedObjectError if there are more
-        bytes than PART_BYTES_MAX up to its end.
+        bytes than PART_BYTES_MAX up to its end. No bytes are had without a request.
         """
         self._check(key)
+        if end == (start or 0):
+            # HTTP has no name for an empty range.
+            return b""
         content = await self._do(lambda: self._store.get(key, start, end), key)
         if end is None and len(content) > PART_BYTES_MAX:
             raise self._oversized(key, PART_BYTES_MAX)

@@ -19,7 +19,7 @@ from ..blocking_pool import BlockingPool
 from ..remote_storage import Failure
 from .remote_failures import failure_of
 from .request_deadline import RequestDeadline
-from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most, first_failure
+from .tier_store import IsLeft, Source, TierObject, at_most, first_failure, in_pieces
 
 T = TypeVar("T")
 
@@ -200,15 +200,13 @@ class NativeStore:
     async def get(self, key: str, start: int | None, end: int | None) -> bytes:
         async with self._client() as (client, root):
             path = f"{root}/{key}"
-            if start is None or end is None or end - start <= PIECE_BYTES:
+
+            async def read(start: int | None, end: int | None) -> bytes:
                 return await self._within(client.get(path, start, end))
-            pieces: list[bytes] = []
-            for position in range(start, end, PIECE_BYTES):
-                until = min(position + PIECE_BYTES, end)
-                pieces.append(await self._within(client.get(path, position, until)))
-                if len(pieces[-1]) != until - position:
-                    break
-            return b"".join(pieces)
+
+            if start is None or end is None:
+                return await read(start, end)
+            return await in_pieces(start, end, read)
 
     async def remove(self, keys: Sequence[str]) -> None:
         async with self._client() as (client, root):

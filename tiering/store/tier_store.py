@@ -81,6 +81,26 @@ class Source:
         return content
 
 
+async def in_pieces(start: int, end: int, read: Callable[[int, int], Awaitable[bytes]]) -> bytes:
+    """The bytes of a range, read by requests for a piece each; fewer where the object is shorter.
+
+    Raises OSError if a piece is longer than its range: the next ones would stand in wrong places.
+    A range of one piece is not checked.
+    """
+    if end - start <= PIECE_BYTES:
+        return await read(start, end)
+    pieces: list[bytes] = []
+    for position in range(start, end, PIECE_BYTES):
+        size = min(PIECE_BYTES, end - position)
+        piece = await read(position, position + size)
+        if len(piece) > size:
+            raise OSError(f"{len(piece)} bytes where {size} were requested: it ignores byte ranges")
+        pieces.append(piece)
+        if len(piece) < size:
+            break
+    return b"".join(pieces)
+
+
 class TierStore(Protocol):
     """One kind of file system. Keys are relative to the tier's root."""
 

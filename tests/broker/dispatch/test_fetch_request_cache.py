@@ -1,6 +1,7 @@
 """A consumer that asks again and again is answered as if each of its requests were the first."""
 
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from hypothesis import given, settings, strategies as st
 
+from tierlog.broker.dispatch.fetch_request_cache import CACHED_MAX
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
@@ -288,3 +290,22 @@ def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
             again = create(other, "t")
         assert answer_to(client, fetching(0, topic_id)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert answer_to(client, fetching(0, again)).high_watermark == 0
+
+
+@pytest.mark.parametrize("version", [16, 11])
+def test_a_connection_keeps_little_of_what_it_asked(tmp_path: Path, version: int) -> None:
+    """Racks may have 32,767 characters, and every client may state one."""
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        twin = twin_of(broker)
+        for partition in range(CACHED_MAX):
+            produce(client, TOPICS[0], partition)
+        usual = Asked(version=version, rack="r" * 14_000)
+        tracemalloc.start()
+        try:
+            for partition in (0, *range(CACHED_MAX)):
+                client.send_frame(twin.frame(usual._replace(partitions=(partition,))))
+                client.receive_frame()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept < 400_000

@@ -5,7 +5,8 @@ The libraries are the real ones; each answer is what the real service sends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -17,6 +18,7 @@ from tierlog.tiering.store import file_system, s3_store
 from tierlog.tiering.store.file_system import TierFileSystem
 from tierlog.tiering.store.remote_failures import failure_of
 from tierlog.tiering.store.remote_url import RemoteUrl, remote_url
+from tierlog.tiering.store.tier_store import PIECE_BYTES
 
 SECRET = "c2VjcmV0LW9mLWEtdGVzdA=="  # base64, as Azure wants it
 DENIED, THROTTLED = Failure.DENIED, Failure.THROTTLED
@@ -268,3 +270,43 @@ async def test_an_answer_without_an_end_is_left_where_it_is_too_long(
     await tier.close()
     # What the sockets hold is sent too.
     assert server.sent < 32 << 20
+
+
+@asynccontextmanager
+async def opened(location: RemoteUrl) -> AsyncGenerator[TierFileSystem]:
+    """The tier, until it is closed."""
+    tier = TierFileSystem(location, OsFiles(), ThreadedPool(2, "test"), 20)
+    try:
+        yield tier
+    finally:
+        await tier.close()
+
+
+@pytest.mark.parametrize("store", [s3, gs])
+async def test_a_store_that_ignores_ranges_gives_no_part_for_the_whole(
+    server: RefusingServer, store: Callable[[RefusingServer, int, str], RemoteUrl]
+) -> None:
+    """What is read in pieces is the whole object for each of them."""
+    async with opened(store(server, 200, "")) as tier:
+        content = "x" * (PIECE_BYTES + 5_000)
+        server.answers(200, content)
+        with pytest.raises(RemoteStorageError, match="ignores byte ranges") as failed:
+            await tier.read("orders-0/a.log", 0, 3 * PIECE_BYTES)
+        # Nothing gets better by itself here, so that nothing is tried again.
+        assert failed.value.failure is BROKEN
+        read = await tier.read_small("orders-0/a.txnindex", 3 * PIECE_BYTES)
+        assert read == content.encode()
+
+
+@pytest.mark.parametrize("store", [s3, gs])
+@pytest.mark.parametrize("span", [(None, 0), (0, 0), (7, 7)])
+async def test_no_bytes_are_had_without_a_request(
+    server: RefusingServer,
+    store: Callable[[RefusingServer, int, str], RemoteUrl],
+    span: tuple[int | None, int],
+) -> None:
+    """HTTP has no name for an empty range, and a store answers a wrong one with everything."""
+    async with opened(store(server, 200, "")) as tier:
+        server.answers(200, "x" * 1_000)
+        assert await tier.read("orders-0/a.log", *span) == b""
+        assert not server.asked
