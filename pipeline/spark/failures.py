@@ -31,6 +31,10 @@ FAILURES = (
 )
 """What a job may end with; all else is a mistake in the code."""
 
+_CAUSES = 5
+_CAUSE_LENGTH = 400
+"""Characters of a cause's message: S3A's has the object, the status and the ids of the request."""
+
 
 def failure_sentence(error: BaseException) -> str:
     """What one of `FAILURES` says, in one sentence."""
@@ -38,10 +42,11 @@ def failure_sentence(error: BaseException) -> str:
         case KafkaError():
             return error.message
         case PySparkException():
-            return _first_words(str(error))
+            return _with_causes(_first_words(str(error)), cast("Any", error), "_origin")
         case Py4JJavaError():
             # PySpark raises this if it does not convert the error, such as when no session starts.
-            return _first_words(str(cast("Any", error).java_exception.getMessage()))
+            said = str(cast("Any", error).java_exception.getMessage())
+            return _with_causes(_first_words(said), cast("Any", error), "java_exception")
         case Py4JError():
             return f"Spark has ended: {error}"
         case _:
@@ -51,6 +56,26 @@ def failure_sentence(error: BaseException) -> str:
 def has_spark_ended(error: BaseException) -> bool:
     """Whether the session is gone, so that nothing else can run in it."""
     return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+
+
+def _with_causes(sentence: str, error: object, attribute: str) -> str:
+    """The sentence and what is behind it: "Failed to refresh the table" alone helps no one.
+
+    A library's own wrapping repeats the message of its cause as a rule, and then says enough.
+    """
+    try:
+        java = getattr(error, attribute, None)
+        for _ in range(_CAUSES):
+            java = None if java is None else java.getCause()
+            if java is None:
+                break
+            said = str(java.getMessage() or "").strip().partition("\n")[0][:_CAUSE_LENGTH]
+            if said and said not in sentence and not said.startswith("Traceback"):
+                name = java.getClass().getSimpleName()
+                sentence = f"{sentence.rstrip('.')}: {name}: {said}"
+    except Py4JError:
+        return sentence  # the JVM has ended meanwhile
+    return sentence
 
 
 def _first_words(said: str) -> str:

@@ -40,17 +40,23 @@ def pyspark_version() -> str:
 def jar_paths(kinds: Collection[str]) -> list[str]:
     """The jar files of these kinds for the installed PySpark; fetches the missing ones.
 
-    Raises KafkaError(INVALID_CONFIG) if one cannot be had, or two kinds do not go together.
+    Raises KafkaError(INVALID_CONFIG) if one cannot be had or kept, or two kinds do not go together.
     """
     check_together(kinds)
     spark_version = pyspark_version()
     jars = [jar for kind in kinds for jar in jars_of(kind, spark_version)]
     folder = _cache()
-    if _missing(jars, folder):
-        with _exclusively(folder / "fetch.lock"):
-            missing = _missing(jars, folder)
-            if missing:
-                _fetch(missing, folder)
+    try:
+        if _missing(jars, folder):
+            with _exclusively(folder / "fetch.lock"):
+                missing = _missing(jars, folder)
+                if missing:
+                    _fetch(missing, folder)
+    except OSError as error:
+        raise refusal(
+            f"the jars cannot be kept in {folder} ({error.strerror or error}): "
+            "name a folder that can be written in XDG_CACHE_HOME"
+        ) from None
     return [str(folder / jar.file_name) for jar in jars]
 
 

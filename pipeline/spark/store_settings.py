@@ -86,7 +86,7 @@ def _s3a(options: Mapping[str, OptionValue]) -> dict[str, str]:
     client, config = _inner(options, "client_kwargs"), _inner(options, "config_kwargs")
     settings = _s3a_credentials(options, client)
     endpoint = _first(options.get("endpoint_url"), client.get("endpoint_url"))
-    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3", "")
+    endpoint = endpoint or _endpoint_of_the_environment()
     region = _first(client.get("region_name"), config.get("region_name"))
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
     if endpoint:
@@ -102,6 +102,13 @@ def _s3a(options: Mapping[str, OptionValue]) -> dict[str, str]:
     if options.get("requester_pays") is True:
         settings["requester.pays.enabled"] = "true"
     return settings
+
+
+def _endpoint_of_the_environment() -> str:
+    """Where botocore looks for S3 if no option says so, or an empty text."""
+    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return ""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def _s3a_credentials(

@@ -175,6 +175,18 @@ def test_a_jar_that_is_not_to_be_had_is_named(
 
 @pytest.mark.slow
 @pytest.mark.requires("java")
+def test_a_home_that_cannot_be_written_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose user has no home: a file in the folder's place, as root may all."""
+    home = tmp_path / "home"
+    home.write_bytes(b"")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    with pytest.raises(KafkaError, match=r"home/\.cache/.+XDG_CACHE_HOME"):
+        jar_paths(["kafka"])
+
+
 def test_a_jar_with_another_checksum_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

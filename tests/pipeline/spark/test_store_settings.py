@@ -15,7 +15,13 @@ KEYS = {"key": "the-key", "secret": "the-secret"}
 
 @pytest.fixture(autouse=True)
 def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
+    for name in (
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_ENDPOINT_URL",
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -74,6 +80,22 @@ def test_without_keys_the_sdk_looks_where_botocore_looks(monkeypatch: pytest.Mon
     providers = settings.pop("aws.credentials.provider").split(",")
     assert providers[-1] == "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
     assert settings == {"endpoint.region": "eu-west-2"}
+
+
+def test_the_table_is_at_the_endpoint_of_the_environment_as_the_tier_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the tier's client reads one store, and Hadoop signs for another region there."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://10.0.0.5:9000")
+    settings = s3a(tier())
+    assert settings["endpoint"] == "http://10.0.0.5:9000"
+    assert settings["path.style.access"] == "true"
+    assert settings["endpoint.region"] == "us-east-1"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://10.0.0.6:9000")
+    assert s3a(tier())["endpoint"] == "http://10.0.0.6:9000"
+    monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
+    assert "endpoint" not in s3a(tier())
+    assert s3a(tier(**SERVER))["endpoint"] == "http://10.0.0.5:9000"
 
 
 def test_a_profile_is_named_and_an_anonymous_tier_stays_anonymous() -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.pipeline.spark.store_settings import store_settings
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.tools.bucket import Bucket
+from tierlog.tiering.store.remote_url import remote_url
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java")]
 
 PAGE = (ROOT / "docs" / "lakehouse.md").read_text()
 COMMANDS = re.findall(r"^    (tierlog-spark .+)$", PAGE, re.MULTILINE)
-(PROGRAM,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PROGRAM, STORE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 END_TIMEOUT_S = 240
 
 
@@ -71,3 +73,15 @@ def test_a_bucket_becomes_a_table_that_follows_the_topic(tmp_path: Path) -> None
 
     table = printed_by([sys.executable, "-c", here(PROGRAM, tmp_path)], tmp_path)
     assert re.search(r"\|1970-01-01\| +0\| +150\| +149\|", table), table
+
+
+def test_a_query_of_a_store_elsewhere_has_the_settings_that_the_job_takes_from_the_tier() -> None:
+    written = dict(re.findall(r'"spark\.hadoop\.fs\.s3a\.(.+)": "(.+)"', STORE))
+    tier = remote_url({"url": "s3://tier", "option.endpoint_url": written["endpoint"]})
+    bucket = "fs.s3a.bucket.my-bucket."
+    taken = store_settings(tier, "s3a://my-bucket/lake", ())
+    assert written == {
+        name.removeprefix(bucket): value
+        for name, value in taken.items()
+        if "credentials" not in name
+    }
