@@ -13,6 +13,7 @@ import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ...clients.protocol.api import APIS
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ...clients.protocol.primitives import size_of, unsigned_varint
@@ -21,7 +22,7 @@ from ...replication.partition.fetch_data import FetchParams, FetchPartition, Fet
 from ..handlers.fetch import params_of, resolve, to_response
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, requested_partitions
-from .request_cache import NUMBERS, PLACEHOLDERS
+from .request_cache import NUMBERS, PLACEHOLDERS, SIZE, response_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,15 +30,12 @@ if TYPE_CHECKING:
 FIRST_CACHED_VERSION = 5
 """The first whose response has the log's start; kafkajs and Sarama use 11, librdkafka 16."""
 
-_FIRST_FLEXIBLE_VERSION = 12
 CACHED_MAX = 64
 """The most requests that are cached per connection."""
 
 CACHED_BYTES_MAX = 1024
 """A longer request is decoded every time: a rack may have 32,767 characters."""
 
-_SIZE = Struct(">i")
-"""The length of the records in versions that are not flexible."""
 _OFFSET = Struct(">q")
 
 
@@ -68,7 +66,7 @@ class FetchRequestCache:
         self._broker = broker
         self._context = context
         self._body = body
-        self._is_flexible = context.api_version >= _FIRST_FLEXIBLE_VERSION
+        self._is_flexible = APIS[context.api_key].is_flexible(context.api_version)
         self._offset_at = 0
         # Keyed by the bytes between the header and the fetch offset.
         self._entries: dict[bytes, _CachedRequest] = {}
@@ -108,7 +106,7 @@ class FetchRequestCache:
         records = result.records or b""
         nbytes = size_of(records)
         self._broker.bytes_out.value += nbytes
-        length = unsigned_varint(nbytes + 1) if self._is_flexible else _SIZE.pack(nbytes)
+        length = unsigned_varint(nbytes + 1) if self._is_flexible else SIZE.pack(nbytes)
         response, end = cached.response, cached.end
         before = response.pack(
             response.size - 4 + len(length) + nbytes + len(end),
@@ -169,10 +167,8 @@ class FetchRequestCache:
         _, empty = self._around_offsets(fetch, params, b"")
         # The two differ only in the length: 0 and 1 in a flexible version, -1 and 0 in others.
         at = next(index for index, byte in enumerate(without) if byte != empty[index])
-        after = at + (1 if self._is_flexible else _SIZE.size)
-        # Size, correlation id, and in flexible versions a zero byte for the empty tagged fields.
-        header = "iix" if self._is_flexible else "ii"
-        layout = Struct(f">{header}{len(before)}sqqq{at}s")
+        after = at + (1 if self._is_flexible else SIZE.size)
+        layout = response_layout(self._is_flexible, f"{len(before)}sqqq{at}s")
         return layout, before, empty[:at], empty[after:]
 
     def _around_offsets(

@@ -14,6 +14,7 @@ from struct import Struct, error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, ProtocolError
+from ...clients.protocol.api import APIS
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ...clients.protocol.primitives import read_unsigned_varint
@@ -23,7 +24,7 @@ from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work
 from ..handlers.produce import objection, to_response, topic_name
 from ..request.context import BrokerContext, Deferred, RequestContext
-from .request_cache import NUMBERS, PLACEHOLDERS
+from .request_cache import NUMBERS, PLACEHOLDERS, SIZE, response_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,6 @@ FIRST_CACHED_VERSION = 5
 """The first whose response has the log's start; kafkajs and Sarama use 7, Kafka's own clients the
 newest."""
 
-_FIRST_FLEXIBLE_VERSION = 9
 _FIRST_WITH_TOPIC_IDS = 13
 _NO_TAGS = memoryview(b"\0\0\0")
 """The end of a flexible request: empty tagged fields of the partition, the topic and the request.
@@ -50,9 +50,6 @@ CACHED_MAX = 256
 
 _LEFT_OUT_TIMES = 16
 """When so many times as many requests were not cached for want of room, all others go."""
-_SIZE = Struct(">i")
-"""The length of the records in versions that are not flexible, which is the last thing before them.
-"""
 
 
 class _CachedRequest(NamedTuple):
@@ -68,14 +65,23 @@ class _CachedRequest(NamedTuple):
 class ProduceRequestCache:
     """The cached requests of one connection, as long as their headers are the same."""
 
-    __slots__ = ("_body", "_broker", "_context", "_entries", "_is_flexible", "_left_out")
+    __slots__ = (
+        "_body",
+        "_broker",
+        "_context",
+        "_entries",
+        "_is_flexible",
+        "_left_out",
+        "_records_from",
+    )
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
         """`body` is the position at which the header of each of these requests ends."""
         self._broker = broker
         self._context = context
         self._body = body
-        self._is_flexible = context.api_version >= _FIRST_FLEXIBLE_VERSION
+        self._is_flexible = APIS[context.api_key].is_flexible(context.api_version)
+        self._records_from = _records if self._is_flexible else _last_records
         # Keyed by the bytes between the header and the length of the records. There are none until
         # the second request: many connections have only one.
         self._entries: dict[bytes, _CachedRequest] | None = None
@@ -91,7 +97,7 @@ class ProduceRequestCache:
         cached = self._entries.get(bytes(frame[self._body : at]))
         if cached is None:
             return None
-        records = _records(frame, at) if self._is_flexible else _last_records(frame, at)
+        records = self._records_from(frame, at)
         if records is None:
             return None
         request, partition = cached.request, cached.partition
@@ -159,7 +165,7 @@ class ProduceRequestCache:
             if result.error_code != ErrorCode.NONE:
                 return
         at = self._length_at(frame)
-        last = _records(frame, at) if self._is_flexible else _last_records(frame, at)
+        last = self._records_from(frame, at)
         if last is None or len(last) != len(data.records):
             return
         data.records = None
@@ -214,19 +220,17 @@ class ProduceRequestCache:
         entry.log_start_offset = log_start
         encoded = encode_bytes(self._to_response(request, entry), self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
-        # Size, correlation id, and in flexible versions a zero byte for the empty tagged fields.
-        header = "iix" if self._is_flexible else "ii"
-        layout = Struct(f">{header}{len(before)}sqqq{len(after)}s")
+        layout = response_layout(self._is_flexible, f"{len(before)}sqqq{len(after)}s")
         return _CachedRequest(request, partition, layout, before, after)
 
 
 def _last_records(frame: memoryview, at: int) -> memoryview | None:
     """The records whose length is at `at`, if they are the end of a request without tags."""
     try:
-        (size,) = _SIZE.unpack_from(frame, at)
+        (size,) = SIZE.unpack_from(frame, at)
     except StructError:
         return None
-    start = at + _SIZE.size
+    start = at + SIZE.size
     return frame[start:] if size == len(frame) - start else None
 
 

@@ -15,6 +15,17 @@ NUMBERS = Struct(">qqq")
 PLACEHOLDERS = (-0x7172737475767778, -0x6162636465666768, -0x5152535455565758)
 """Numbers that occur nowhere else in a message."""
 
+SIZE = Struct(">i")
+"""The length of the records in versions that are not flexible."""
+
+
+def response_layout(is_flexible: bool, rest: str) -> Struct:
+    """The layout of a response: its size, the correlation id, and what follows.
+
+    In flexible versions a zero byte comes before it, for the empty tagged fields.
+    """
+    return Struct(f">{'iix' if is_flexible else 'ii'}{rest}")
+
 
 class RequestCache(Protocol):
     """The cached requests of one connection, as long as their headers are the same."""
