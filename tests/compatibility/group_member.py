@@ -157,7 +157,9 @@ class Confluent:
         try:
             self._consumer.commit(asynchronous=False)
         except confluent_kafka.KafkaException as error:
-            return str(error)
+            # Another member has the partitions that it read from: nothing is left to commit.
+            gone = error.args[0].code() == confluent_kafka.KafkaError._NO_OFFSET
+            return "" if gone else str(error)
         return ""
 
     def seek(self, offset: int) -> None:
@@ -218,7 +220,6 @@ class KafkaPython:
         try:
             self._consumer.commit()
         except KafkaError as error:
-            # The coordinator may be away; what was read is committed with what comes next.
             return str(error)
         return ""
 
@@ -371,11 +372,13 @@ def do(member: Member, words: list[str]) -> None:
 
 
 def run(member: Member, lines: FileIO) -> None:
-    while not stopped:
+    wrong = ""
+    # The coordinator may be away: what was read is committed before the member leaves.
+    while wrong or not stopped:
         read = member.poll()
         for each in read:
             say("read", [each.partition], each.offset)
-        if read:
+        if read or wrong:
             wrong = member.commit()
             say(f"not committed: {wrong}" if wrong else "committed")
         for words in read_orders(lines):

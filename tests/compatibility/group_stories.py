@@ -137,7 +137,7 @@ def goes_on(scene: Scene, committed: int) -> None:
         zoe = group.start("zoe")
         group.wait_until_read(6)
         zoe.leave()
-        assert zoe.read == scene.records(committed, committed + 1)
+        assert zoe.read == scene.records(committed, committed + 1), group.describe()
 
 
 def a_static_member_comes_back(scene: Scene, *, dies: bool) -> None:

@@ -205,7 +205,8 @@ func consume(asked options) {
 	}
 	told := make(chan []string, 10)
 	go listen(told)
-	for stopped.Err() == nil {
+	committed := true
+	for stopped.Err() == nil || !committed {
 		polling, done := context.WithTimeout(stopped, 200*time.Millisecond)
 		fetches := client.PollRecords(polling, 100)
 		done()
@@ -213,11 +214,13 @@ func consume(asked options) {
 		for _, record := range read {
 			say("read", map[string][]int32{record.Topic: {record.Partition}}, record.Offset)
 		}
-		if len(read) > 0 {
-			if err := client.CommitRecords(context.Background(), read...); err != nil {
-				say("not committed: "+err.Error(), nil, -1)
-			} else {
+		if len(read) > 0 || !committed {
+			err := client.CommitUncommittedOffsets(context.Background())
+			committed = err == nil
+			if committed {
 				say("committed", nil, -1)
+			} else {
+				say("not committed: "+err.Error(), nil, -1)
 			}
 		}
 		select {

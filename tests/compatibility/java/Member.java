@@ -6,7 +6,7 @@
 // It prints one JSON line for each thing that happens to it, with the time it happened: partitions
 // assigned and revoked, records read, positions committed. It does what it is told on its standard
 // input, a line each: "seek 7" (in every partition it owns), "pause", "resume". SIGTERM makes it
-// leave the group in an orderly way.
+// leave the group in an orderly way, once what it has read is committed.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -26,7 +26,6 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 public class Member implements ConsumerRebalanceListener {
@@ -69,26 +68,27 @@ public class Member implements ConsumerRebalanceListener {
         say(words[0], List.of(), -1);
     }
 
-    private static void commit(KafkaConsumer<byte[], byte[]> consumer) {
+    /** Whether the positions are committed; the coordinator may be away. */
+    private static boolean commit(KafkaConsumer<byte[], byte[]> consumer) {
         try {
             consumer.commitSync(Duration.ofSeconds(5));
             say("committed", List.of(), -1);
-        } catch (WakeupException asked) {
-            // Asked to stop; the loop ends.
+            return true;
         } catch (KafkaException error) {
-            // The coordinator may be away; what was read is committed with what comes next.
             say("not committed: " + error, List.of(), -1);
+            return false;
         }
     }
 
     private static void consume(KafkaConsumer<byte[], byte[]> consumer, ConcurrentLinkedQueue<String> told) {
-        while (!stopped) {
+        boolean committed = true;
+        while (!stopped || !committed) {
             ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
             for (ConsumerRecord<byte[], byte[]> each : records) {
                 say("read", List.of(each.topic() + "-" + each.partition()), each.offset());
             }
-            if (!records.isEmpty()) {
-                commit(consumer);
+            if (!records.isEmpty() || !committed) {
+                committed = commit(consumer);
             }
             for (String line = told.poll(); line != null; line = told.poll()) {
                 obey(consumer, line);
