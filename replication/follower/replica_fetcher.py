@@ -68,6 +68,8 @@ _LOOP = "replica fetcher"
 _PARTITION = "replication"
 _SLICE_BYTES = 1 << 20
 """After appending this much, the event loop serves others."""
+_SLICE_PARTITIONS = 128
+"""Or after handling the answers of so many."""
 _MISSING = "The response lacks the partition."
 
 R = TypeVar("R", bound=Message)
@@ -293,7 +295,7 @@ class ReplicaFetcher:
         response = await self._request(request, OffsetForLeaderEpochResponse)
         self._on_answer()
         answers = epoch_ends(response)
-        for partition, ask in asks:
+        for number, (partition, ask) in enumerate(asks, 1):
             assert isinstance(ask, EpochEndAsk)
             answer = answers.get(partition.topic_id_partition.topic_partition)
             with self._contain(partition):
@@ -302,6 +304,8 @@ class ReplicaFetcher:
                 else:
                     partition.epoch_end_found(ask, answer.error, answer.epoch_end, self._now_ms())
             self._log_failure(partition)
+            if not number % _SLICE_PARTITIONS:
+                await asyncio.sleep(0)
 
     async def _ask_offsets(self, asks: Sequence[Asked]) -> None:
         if not asks:
@@ -311,7 +315,7 @@ class ReplicaFetcher:
         response = await self._request(request, ListOffsetsResponse)
         self._on_answer()
         answers = listed_offsets(response)
-        for partition, ask in asks:
+        for number, (partition, ask) in enumerate(asks, 1):
             assert isinstance(ask, OffsetAsk)
             answer = answers.get(partition.topic_id_partition.topic_partition)
             with self._contain(partition):
@@ -321,6 +325,8 @@ class ReplicaFetcher:
                     offset = answer.offset_and_epoch
                     partition.offset_found(ask, answer.error, offset, self._now_ms())
             self._log_failure(partition)
+            if not number % _SLICE_PARTITIONS:
+                await asyncio.sleep(0)
 
     def _on_tier_read(self, partition: FollowedPartition) -> None:
         self._log_failure(partition)
@@ -367,7 +373,7 @@ class ReplicaFetcher:
             self._count(partition, nbytes)
             if partition.log.high_watermark != high_watermark:
                 self._notify_high_watermark(partition)
-            handled += nbytes
+            handled += max(nbytes, _SLICE_BYTES // _SLICE_PARTITIONS)
             if handled >= _SLICE_BYTES:
                 handled = 0
                 await asyncio.sleep(0)

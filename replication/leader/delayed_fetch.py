@@ -18,13 +18,13 @@ at once there, and the consumer asks again. Records that a follower does not get
 leaders' quota (KIP-73), do not count as available.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from ...clients.errors import KafkaError
 from ..partition.fetch_data import FetchParams, FetchPartition
 from ..purgatory.purgatory import DelayedOperation
-from .log_reader import LogReader, readable_log
+from .log_reader import PARTITIONS_A_STEP, LogReader, readable_log
 
 
 class DelayedFetch(DelayedOperation):
@@ -52,6 +52,18 @@ class DelayedFetch(DelayedOperation):
         self._bytes.clear()
         self._bytes_of_all = 0
         return self._look_at(range(len(self._partitions)))
+
+    def try_complete_in_steps(self) -> Generator[None, None, None]:
+        """Look at all partitions, with pauses.
+
+        It must be watched already: `try_complete_for` sees what changes in a pause.
+        """
+        count = len(self._partitions)
+        for begin in range(0, count, PARTITIONS_A_STEP):
+            if self.is_completed:
+                return
+            self._look_at(range(begin, min(begin + PARTITIONS_A_STEP, count)))
+            yield
 
     def try_complete_for(self, key: Hashable) -> bool:
         """Look at one partition only; its place among the keys is that among the partitions.

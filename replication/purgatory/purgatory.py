@@ -156,8 +156,10 @@ class Purgatory(Generic[OperationT]):
         Returns whether the operation is complete. It expires at once if its delay is zero or the
         purgatory is full.
         """
-        if operation.try_complete():
-            return True
+        return operation.try_complete() or self.watch(operation, keys)
+
+    def watch(self, operation: OperationT, keys: Sequence[Hashable]) -> bool:
+        """The same for an operation whose condition does not hold, or is still to be looked at."""
         if operation.delay_ms <= 0 or self._place.count >= self.operations_max:
             self._place.expired_total += 1
             operation.expire()
