@@ -3,11 +3,15 @@
 A fetch that finds enough is answered in the same call, without a future or a task. One that finds
 too little waits in the fetch purgatory; one that needs the remote tier waits in another, because
 different events complete them (`delayed_fetch.py`, `delayed_remote_fetch.py`).
+
+One append may complete a hundred fetches of thousands of partitions each, which takes seconds. Such
+fetches are read again one in each turn of the event loop, a follower's first.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.primitives import size_of
@@ -20,6 +24,9 @@ from .delayed_remote_fetch import DelayedRemoteFetch, RemoteReadsOfFetch
 from .log_reader import LogReader, PendingRemoteRead, ReadOutcome
 
 _log = logging.getLogger(__name__)
+
+_LARGE = 256
+"""The partitions of a fetch from which on it has a turn of the event loop for itself."""
 
 
 class LeaderFetch:
@@ -38,6 +45,8 @@ class LeaderFetch:
         self._remote_tier = remote_tier
         self.remote_fetch_max_wait_ms = remote_fetch_max_wait_ms
         self._remote_reads = TaskOwner(remote_reads_max)
+        # What reads large fetches again that are complete, one in each turn.
+        self._in_turns: deque[Callable[[], None]] = deque()
         self.purgatory: Purgatory[DelayedFetch] = Purgatory("Fetch", loop)
         self.remote_purgatory: Purgatory[DelayedRemoteFetch] = Purgatory("RemoteFetch", loop)
 
@@ -65,6 +74,8 @@ class LeaderFetch:
     async def stop(self) -> None:
         """Answer the waiting fetches with the results so far, and cancel the remote reads."""
         self.purgatory.shutdown()
+        while self._in_turns:
+            self._in_turns.popleft()()
         self.remote_purgatory.shutdown()
         await self._remote_reads.stop()
 
@@ -85,11 +96,34 @@ class LeaderFetch:
                     self._count_replicated(partitions, outcome.results)
                 answer.set_result(outcome.results)
 
-        delayed = DelayedFetch(params, partitions, self._reader, read_again)
+        def complete() -> None:
+            if len(partitions) < _LARGE:
+                read_again()
+            elif not answer.done():
+                self._read_in_turn(read_again, is_urgent=params.is_from_follower)
+
+        delayed = DelayedFetch(params, partitions, self._reader, complete)
         keys = [self._reader.partition_for(fetch_partition) for fetch_partition in partitions]
         self.purgatory.try_complete_else_watch(delayed, keys)
         answer.add_done_callback(lambda _: delayed.force_complete())
         return answer
+
+    def _read_in_turn(self, read_again: Callable[[], None], *, is_urgent: bool) -> None:
+        if not self._in_turns:
+            self._loop.call_soon(self._read_next)
+        if is_urgent:
+            self._in_turns.appendleft(read_again)
+        else:
+            self._in_turns.append(read_again)
+
+    def _read_next(self) -> None:
+        """Nothing is left if the fetches were answered by `stop`."""
+        if not self._in_turns:
+            return
+        read_again = self._in_turns.popleft()
+        if self._in_turns:
+            self._loop.call_soon(self._read_next)
+        read_again()
 
     def _count_replicated(
         self, partitions: Sequence[FetchPartition], results: FetchResults

@@ -139,8 +139,13 @@ async def test_a_damaged_log_is_copied_again_once_its_replica_is_not_in_sync(
         assert log.log_end_offset == 3
         # A fetch could bring it into the ISR again just before its log is truncated.
         assert follower.fetchers.leader_of(NAMES[0]) is None
+        params = FetchParams(max_wait_ms=60_000, rack="")
+        waits = follower.replicas.leader_fetch.fetch(params, [FetchPartition(NAMES[0], 3, 100)])
+        assert isinstance(waits, asyncio.Future)
         both(leader, follower, isr_of(0, 1))
         assert log.log_end_offset == 1
+        (result,) = waits.result()
+        assert result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         leader.append(b"d")
         await until(lambda: is_same(leader, follower))
         assert "at offset 1, where it is damaged: offsets 1 to 2 " in caplog.text

@@ -4,6 +4,7 @@ The event loop that applies it also answers the heartbeats and the quorum's requ
 """
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -17,7 +18,7 @@ from tierlog.replication.metadata.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
+from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from tierlog.replication.partition.partition import Partition
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.three_replicas import LEADER, SECOND, Leader
@@ -138,3 +139,44 @@ async def test_a_fetch_that_waits_for_all_of_them_looks_at_each_once_more(
     assert MANY <= len(looks) <= 2 * MANY
     assert len(compared) <= MANY
     waiting.cancel()
+
+
+def wait_for_all(leader: Leader) -> "list[asyncio.Future[FetchResults]]":
+    """Ten consumers, each of which waits for all of the many partitions."""
+    asked = [
+        FetchPartition(TopicIdPartition(MANY_ID, "many", number), 0, 1 << 20)
+        for number in range(MANY)
+    ]
+    params = FetchParams(max_wait_ms=10_000, rack="")
+    answers = [leader.replicas.leader_fetch.fetch(params, asked) for _ in range(10)]
+    waiting = [each for each in answers if isinstance(each, asyncio.Future)]
+    assert len(waiting) == len(answers)
+    return waiting
+
+
+async def test_large_fetches_that_one_change_completes_leave_the_loop_to_others(
+    leader: Leader,
+) -> None:
+    """Of three thousand partitions each, a hundred held up everyone for three seconds."""
+    await follow_many(leader)
+    waiting = wait_for_all(leader)
+    name = TopicPartition("many", 7)
+    leader.publish(RemoveTopicRecord(topic_id=MANY_ID))
+    assert name not in leader.replicas.partitions
+    counts: list[int] = []
+    while len(counts) < 20:
+        counts.append(sum(each.done() for each in waiting))
+        await asyncio.sleep(0)
+    assert counts[0] == 0
+    assert counts[-1] == len(waiting)
+    assert max(after - before for before, after in pairwise(counts)) == 1
+    assert all(each.error_code for each in waiting[0].result())
+
+
+async def test_a_stop_answers_those_whose_turn_has_not_come(leader: Leader) -> None:
+    await follow_many(leader)
+    waiting = wait_for_all(leader)
+    leader.publish(RemoveTopicRecord(topic_id=MANY_ID))
+    waiting[0].cancel()
+    await leader.replicas.stop()
+    assert all(each.done() for each in waiting)
