@@ -123,7 +123,7 @@ class DelayedFetch(DelayedOperation):
             return 0
         if min_bytes <= 1:
             return 1
-        if offset < log.local_log_start_offset or log.local.ends_in_later_segment(offset, end):
+        if offset < log.local_log_start_offset or log.local.segments.ends_later(offset, end):
             return min_bytes
         return min(log.read_position(offset, self._params.isolation), fetch_partition.max_bytes)
 

@@ -281,14 +281,6 @@ class LocalLog:
             total += (segment.size if covers else segment.position_of(max_offset)) - begin
         return total
 
-    def ends_in_later_segment(self, offset: int, end: int) -> bool:
-        """Whether records below `end` are in a later segment than `offset`.
-
-        A read from `offset` returns what its segment has, and no more however long it waits.
-        """
-        following = self.segments.higher(offset)
-        return following is not None and following.base_offset < end
-
     def out_of_range(self, offset: int) -> KafkaError:
         first = self.segments.first.base_offset
         return KafkaError(
