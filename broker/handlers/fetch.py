@@ -79,7 +79,9 @@ def handle(
         )
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    denied = _denied_indexes(access, broker, context, params, fetch)
+    denied: Container[int] = ()
+    if access is not None:
+        denied = _denied_indexes(access, broker, context, params, fetch)
     if len(fetch.partitions) > PARTITIONS_AT_ONCE:
         return _in_steps(broker, context, params, fetch, denied)
     everything = range(len(fetch.partitions))
@@ -152,7 +154,7 @@ def _resolve_all(
 
 
 def _denied_indexes(
-    access: Access | None,
+    access: Access,
     broker: BrokerContext,
     context: RequestContext,
     params: FetchParams,
@@ -162,8 +164,6 @@ def _denied_indexes(
 
     Decided for each request: what a session holds was allowed earlier, if at all.
     """
-    if access is None:
-        return ()
     everything = range(len(fetch.partitions))
     if params.is_from_follower:
         return () if access.allows_cluster(CLUSTER_ACTION) else everything

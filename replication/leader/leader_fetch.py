@@ -57,7 +57,10 @@ class LeaderFetch:
         Cancelling the future ends the wait, but not the remote reads under way.
         """
         outcome = self._reader.read(params, partitions)
-        return self._settle(params, partitions, outcome) or self._wait_for_bytes(params, partitions)
+        settled = self._settle(params, partitions, outcome)
+        if settled is None:
+            return self._wait_for_bytes(params, partitions, outcome)
+        return settled
 
     def fetch_in_steps(
         self, params: FetchParams, partitions: Sequence[FetchPartition], in_turn: InTurn
@@ -113,19 +116,19 @@ class LeaderFetch:
         await self._remote_reads.stop()
 
     def _wait_for_bytes(
-        self, params: FetchParams, partitions: Sequence[FetchPartition]
+        self, params: FetchParams, partitions: Sequence[FetchPartition], outcome: ReadOutcome
     ) -> "asyncio.Future[FetchResults]":
         answer: asyncio.Future[FetchResults] = self._loop.create_future()
 
         def read_again() -> None:
             if answer.done():
                 return
-            outcome = self._reader.read(params, partitions, has_waited=True)
-            self._answer(params, partitions, outcome, answer)
+            later = self._reader.read(params, partitions, has_waited=True)
+            self._answer(params, partitions, later, answer)
 
         delayed = DelayedFetch(params, partitions, self._reader, read_again)
         keys = [self._reader.partition_for(fetch_partition) for fetch_partition in partitions]
-        if params.min_bytes <= 1:
+        if params.min_bytes <= 1 and not outcome.is_held_back:
             # It has just been read: nothing is there.
             self.purgatory.watch(delayed, keys)
         else:

@@ -73,6 +73,8 @@ class ReadOutcome:
     bytes_left: int
     # Whether the fetch has waited: its information on a follower has been used.
     has_waited: bool = False
+    # Whether a quota holds records back.
+    is_held_back: bool = False
     # Whether no partition has had records yet: the first one may exceed the limits.
     may_exceed: bool = True
     readable_bytes: int = 0
@@ -190,11 +192,13 @@ class LogReader:
                 )
             self._note_follower(params, partition, fetch_partition, outcome)
             if self.holds_back(partition, params.replica_id):
+                outcome.is_held_back = True
                 outcome.results.append(_without_records(fetch_partition, log, isolation, None))
                 return 0
         if isinstance(fetched, RemoteRead):
             outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             if self.is_remote_throttled():
+                outcome.is_held_back = True
                 return 0
             pending = PendingRemoteRead(len(outcome.results) - 1, partition, fetched)
             if fetched.max_bytes <= 0 and not fetched.min_one_message:
