@@ -107,8 +107,8 @@ def _in_steps(
     count = len(fetch.partitions)
     for begin in range(0, count, _PARTITIONS_A_STEP):
         indexes = range(begin, min(begin + _PARTITIONS_A_STEP, count))
-        known, others = _resolve_all(broker, context, fetch, indexes, denied)
-        partitions += known
+        readable, others = _resolve_all(broker, context, fetch, indexes, denied)
+        partitions += readable
         unknown.update(others)
         yield
     if not partitions:
