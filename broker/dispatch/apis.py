@@ -54,6 +54,7 @@ from ..metrics.metrics import Counter
 from ..network.connection import ConnectedClient
 from ..network.response import DeferredResponse, Refused, Response
 from ..request.context import BrokerContext, Deferred, NoAnswer, NodeContext, RequestContext
+from ..request.fetch_session import PARTITIONS_AT_ONCE
 from ..request.large_requests import run_slice
 from .handler import Handler, Measured, MeasuredResult, Throttled
 from .muting import mute_after, muted
@@ -82,8 +83,6 @@ _ON_CONTROLLER_LISTENER = 1 << 32
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
 take a few milliseconds to decode."""
-_PARTITIONS_AT_ONCE = 5_000
-"""A Fetch of a session with more partitions waits for its turn, too: a partition takes 4 µs."""
 _ELEMENTS_NOT_IN_SLICES_MAX = 20_000
 _NOT_IN_SLICES = frozenset(
     {
@@ -275,7 +274,7 @@ class Apis:
                     return self._in_turn(header, frame, correlation_id)
                 request = self._decode(header, frame)
                 if request is None or self._is_of_large_session(header.context, request):
-                    return self._in_turn(header, frame, correlation_id)
+                    return self._in_turn(header, frame, correlation_id, request)
                 throttle = self._throttle
                 handled: MeasuredResult
                 if throttle is None:
@@ -313,16 +312,14 @@ class Apis:
         return mute_after(self._loop, encoded, wait_s)
 
     def _is_of_large_session(self, context: RequestContext, request: Message) -> bool:
-        """Whether it is a consumer's Fetch whose session has many partitions, even if the request
-        itself names none.
-
-        Followers never wait for clients: `acks=all` and the ISR depend on them.
-        """
+        """Whether it is a Fetch whose session has many partitions, even if the request itself
+        names none."""
         if context.api_key != ApiKey.FETCH or context.listener_kind is ListenerKind.CONTROLLER:
             return False
         session_id = cast("FetchRequest", request).session_id
-        sessions = self._broker.fetch_sessions
-        return session_id != 0 and sessions.size_of_consumers(session_id) > _PARTITIONS_AT_ONCE
+        return (
+            session_id != 0 and self._broker.fetch_sessions.size_of(session_id) > PARTITIONS_AT_ONCE
+        )
 
     def _defer(
         self,
@@ -353,7 +350,7 @@ class Apis:
         done = run_slice(steps)
         if done is not None:
             return done.value
-        return self._deferred_until_done(route, client_key, steps, 0)
+        return self._deferred_until(route, self._large_requests.submit(steps, client_key), 0)
 
     def _steps(
         self, route: _Route, correlation_id: int, response: Message
@@ -361,10 +358,24 @@ class Apis:
         chunks = yield from encode_in_steps(response, route.version, self._response_bytes_max)
         return _to_frame(chunks, route.head, correlation_id)
 
-    def _in_turn(self, header: "_ParsedHeader", frame: memoryview, correlation_id: int) -> Response:
-        """Answer a large request when it is its turn."""
+    def _in_turn(
+        self,
+        header: "_ParsedHeader",
+        frame: memoryview,
+        correlation_id: int,
+        request: Message | None = None,
+    ) -> Response:
+        """Answer a large request when it is its turn; `request` if it has been decoded already."""
         work = self._respond_in_steps(header, lasting(frame), correlation_id)
-        return self._deferred_until_done(header.route, header.client_key, work, len(frame))
+        queue = self._large_requests
+        if (
+            request is not None
+            and header.context.api_key == ApiKey.FETCH
+            and self._broker.fetch_sessions.is_of_follower(cast("FetchRequest", request).session_id)
+        ):
+            queue = self._broker.follower_requests
+        finished = queue.submit(work, header.client_key)
+        return self._deferred_until(header.route, finished, len(frame))
 
     def _respond_in_steps(
         self, header: "_ParsedHeader", frame: memoryview, correlation_id: int
@@ -396,12 +407,8 @@ class Apis:
         route = route._replace(in_steps=True)
         return self._defer(route, header.client_key, correlation_id, response, len(frame))
 
-    def _deferred_until_done(
-        self,
-        route: _Route,
-        client_key: _ClientKey,
-        work: Generator[None, None, Response],
-        nbytes: int,
+    def _deferred_until(
+        self, route: _Route, finished: "asyncio.Future[object]", nbytes: int
     ) -> DeferredResponse:
         """A deferred response that waits for work done in slices, and sends its result."""
 
@@ -411,7 +418,6 @@ class Apis:
             except Exception as error:
                 raise self._failure(route, error) from error
 
-        finished = self._large_requests.submit(work, client_key)
         return DeferredResponse(finished, respond, held_bytes=nbytes)
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:

@@ -13,7 +13,9 @@ v15: the replica id is in the replica state (KIP-903)
 v16: addresses of new leaders
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Generator, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.fetch import (
@@ -37,22 +39,31 @@ from ...security.access import CLUSTER_ACTION, READ, TOPIC, Access, access_of
 from ...storage.log.fetch_data import FetchIsolation
 from ..metrics.metrics import Counter
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
+from ..request.fetch_session import (
+    NO_SESSION,
+    PARTITIONS_AT_ONCE,
+    FetchContext,
+    SessionPartition,
+)
 
 _FIRST_TELLING_LEADERS = 16
 _FIRST_WITH_RACKS = 11
 _FIRST_WITH_TOPIC_IDS = 13
+_PARTITIONS_A_STEP = 128
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 # In Python 3.11 looking up an enum member takes 0.1 µs, which would slow down every fetch.
 _HIGH_WATERMARK, _TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
 
+_Unknown: TypeAlias = dict[int, PartitionData]
+"""By index in the request: the results of partitions that cannot be read."""
+_Outcome: TypeAlias = FetchResponse | Deferred[FetchResults]
+
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Deferred[FetchResults]:
-    """Read the partitions, or wait for more records."""
-    version = context.api_version
+) -> _Outcome | Generator[None, None, _Outcome]:
+    """Read the partitions, or wait for more records; many partitions are read in steps."""
     params = params_of(broker, context, request)
     access = access_of(broker, context)
     # Everyone can state a replica id, and a follower's session takes the place of a consumer's.
@@ -64,17 +75,68 @@ def handle(
             request,
             is_follower,
             broker.environment.wall_clock_ms(),
-            topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
+            topic_ids=context.api_version >= _FIRST_WITH_TOPIC_IDS,
         )
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    image = broker.controller.image
     denied: Container[int] = ()
     if access is not None:
-        denied = _denied_indexes(access, image, fetch, params.is_from_follower, version)
+        denied = _denied_indexes(access, broker, context, params, fetch)
+    if len(fetch.partitions) > PARTITIONS_AT_ONCE:
+        return _in_steps(broker, context, params, fetch, denied)
+    everything = range(len(fetch.partitions))
+    partitions, unknown = _resolve_all(broker, context, fetch, everything, denied)
+    if not partitions:
+        return _respond(broker, context, params, fetch, unknown, [])
+    outcome = broker.replica_manager.leader_fetch.fetch(params, partitions)
+    if isinstance(outcome, list):
+        return _respond(broker, context, params, fetch, unknown, outcome)
+    return Deferred(outcome, partial(_respond, broker, context, params, fetch, unknown))
+
+
+def _in_steps(
+    broker: BrokerContext,
+    context: RequestContext,
+    params: FetchParams,
+    fetch: FetchContext,
+    denied: Container[int],
+) -> Generator[None, None, _Outcome]:
+    """The same for thousands of partitions, with pauses."""
     partitions: list[FetchPartition] = []
-    unknown: dict[int, PartitionData] = {}
-    for index, partition in enumerate(fetch.partitions):
+    unknown: _Unknown = {}
+    count = len(fetch.partitions)
+    for begin in range(0, count, _PARTITIONS_A_STEP):
+        indexes = range(begin, min(begin + _PARTITIONS_A_STEP, count))
+        readable, others = _resolve_all(broker, context, fetch, indexes, denied)
+        partitions += readable
+        unknown.update(others)
+        yield
+    if not partitions:
+        return _respond(broker, context, params, fetch, unknown, [])
+    queue, client = broker.large_requests, (context.principal, context.client_host)
+    if fetch.session is not None and fetch.session.is_follower:
+        queue = broker.follower_requests
+    outcome = yield from broker.replica_manager.leader_fetch.fetch_in_steps(
+        params, partitions, partial(queue.submit, client=client)
+    )
+    if isinstance(outcome, list):
+        return _respond(broker, context, params, fetch, unknown, outcome)
+    return Deferred(outcome, partial(_respond, broker, context, params, fetch, unknown))
+
+
+def _resolve_all(
+    broker: BrokerContext,
+    context: RequestContext,
+    fetch: FetchContext,
+    indexes: range,
+    denied: Container[int],
+) -> tuple[list[FetchPartition], _Unknown]:
+    """The partitions to read of those with these indexes, and the results of all others."""
+    version, image = context.api_version, broker.controller.image
+    partitions: list[FetchPartition] = []
+    unknown: _Unknown = {}
+    for index in indexes:
+        partition = fetch.partitions[index]
         if index in denied:
             resolved: FetchPartition | ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
@@ -88,36 +150,31 @@ def handle(
                 high_watermark=-1,
                 records=b"",
             )
-    bytes_out = broker.replication_bytes_out if params.is_from_follower else broker.bytes_out
-    if not partitions:
-        return to_response(broker, context, fetch, _merge(unknown, []), bytes_out)
-    outcome = broker.replica_manager.leader_fetch.fetch(params, partitions)
-    if isinstance(outcome, list):
-        return to_response(broker, context, fetch, _merge(unknown, outcome), bytes_out)
-
-    def respond(results: FetchResults) -> FetchResponse:
-        return to_response(broker, context, fetch, _merge(unknown, results), bytes_out)
-
-    return Deferred(outcome, respond)
+    return partitions, unknown
 
 
 def _denied_indexes(
-    access: Access, image: ClusterImage, fetch: FetchContext, is_from_follower: bool, version: int
+    access: Access,
+    broker: BrokerContext,
+    context: RequestContext,
+    params: FetchParams,
+    fetch: FetchContext,
 ) -> Container[int]:
     """The indexes of the partitions that the client may not read, of the whole session.
 
     Decided for each request: what a session holds was allowed earlier, if at all.
     """
     everything = range(len(fetch.partitions))
-    if is_from_follower:
+    if params.is_from_follower:
         return () if access.allows_cluster(CLUSTER_ACTION) else everything
-    if version < _FIRST_WITH_TOPIC_IDS:
-        names = [partition.topic for partition in fetch.partitions]
-    else:
-        topics = (image.topics_by_id.get(partition.topic_id) for partition in fetch.partitions)
+    by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
+    if by_id:
+        by_ids = broker.controller.image.topics_by_id
+        topics = (by_ids.get(partition.topic_id) for partition in fetch.partitions)
         names = ["" if topic is None else topic.name for topic in topics]
+    else:
+        names = [partition.topic for partition in fetch.partitions]
     # An id that is not there has no name, and so no entry can be about it.
-    by_id = version >= _FIRST_WITH_TOPIC_IDS
     allowed = access.allowed(READ, TOPIC, filter(None, names) if by_id else names)
     return {
         index
@@ -177,7 +234,20 @@ def resolve(
     )
 
 
-def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchResults:
+def _respond(
+    broker: BrokerContext,
+    context: RequestContext,
+    params: FetchParams,
+    fetch: FetchContext,
+    unknown: _Unknown,
+    results: FetchResults,
+) -> FetchResponse:
+    """The response, with these results and those of partitions that cannot be read."""
+    bytes_out = broker.replication_bytes_out if params.is_from_follower else broker.bytes_out
+    return to_response(broker, context, fetch, _merge(unknown, results), bytes_out)
+
+
+def _merge(unknown: _Unknown, results: FetchResults) -> FetchResults:
     """One result for each partition, in request order."""
     if not unknown:
         return results

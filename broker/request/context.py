@@ -115,6 +115,8 @@ class NodeContext:
     authorizer: "Authorizer | None" = None
     """Decides who may do what (`security/access.py`); None: everybody may do everything."""
     large_requests: LargeRequests = field(default_factory=LargeRequests)
+    follower_requests: LargeRequests = field(default_factory=LargeRequests)
+    """Large ones of followers, which never wait for clients: `acks=all` depends on them."""
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 
     @property

@@ -68,6 +68,8 @@ _LOOP = "replica fetcher"
 _PARTITION = "replication"
 _SLICE_BYTES = 1 << 20
 """After appending this much, the event loop serves others."""
+_SLICE_PARTITIONS = 128
+"""Or after handling the answers of so many."""
 _MISSING = "The response lacks the partition."
 
 R = TypeVar("R", bound=Message)
@@ -109,7 +111,7 @@ class FetcherTools(NamedTuple):
     throttle: "ThrottledReplicas | None" = None
     """The followers' replication quota."""
     on_high_watermark: Callable[[TopicPartition], None] | None = None
-    """Called after a response has moved a partition's high watermark."""
+    """Called after a partition's high watermark or log start has moved, or its log was cut."""
     count_bytes: Callable[[int], None] | None = None
     """Called with the bytes of the records in each response."""
 
@@ -293,7 +295,7 @@ class ReplicaFetcher:
         response = await self._request(request, OffsetForLeaderEpochResponse)
         self._on_answer()
         answers = epoch_ends(response)
-        for partition, ask in asks:
+        for number, (partition, ask) in enumerate(asks, 1):
             assert isinstance(ask, EpochEndAsk)
             answer = answers.get(partition.topic_id_partition.topic_partition)
             with self._contain(partition):
@@ -302,6 +304,8 @@ class ReplicaFetcher:
                 else:
                     partition.epoch_end_found(ask, answer.error, answer.epoch_end, self._now_ms())
             self._log_failure(partition)
+            if not number % _SLICE_PARTITIONS:
+                await asyncio.sleep(0)
 
     async def _ask_offsets(self, asks: Sequence[Asked]) -> None:
         if not asks:
@@ -311,7 +315,7 @@ class ReplicaFetcher:
         response = await self._request(request, ListOffsetsResponse)
         self._on_answer()
         answers = listed_offsets(response)
-        for partition, ask in asks:
+        for number, (partition, ask) in enumerate(asks, 1):
             assert isinstance(ask, OffsetAsk)
             answer = answers.get(partition.topic_id_partition.topic_partition)
             with self._contain(partition):
@@ -321,6 +325,8 @@ class ReplicaFetcher:
                     offset = answer.offset_and_epoch
                     partition.offset_found(ask, answer.error, offset, self._now_ms())
             self._log_failure(partition)
+            if not number % _SLICE_PARTITIONS:
+                await asyncio.sleep(0)
 
     def _on_tier_read(self, partition: FollowedPartition) -> None:
         self._log_failure(partition)
@@ -354,7 +360,7 @@ class ReplicaFetcher:
                 continue
             partition, ask = part
             assert isinstance(ask, FetchAsk)
-            high_watermark, is_used = partition.log.high_watermark, False
+            is_used = False
             with self._contain(partition):
                 wall_ms = self._tools.environment.wall_clock_ms()
                 fetched = fetched_of(answer)
@@ -365,9 +371,7 @@ class ReplicaFetcher:
             self._log_failure(partition)
             nbytes = 0 if answer.records is None else size_of(answer.records)
             self._count(partition, nbytes)
-            if partition.log.high_watermark != high_watermark:
-                self._notify_high_watermark(partition)
-            handled += nbytes
+            handled += max(nbytes, _SLICE_BYTES // _SLICE_PARTITIONS)
             if handled >= _SLICE_BYTES:
                 handled = 0
                 await asyncio.sleep(0)
@@ -381,18 +385,25 @@ class ReplicaFetcher:
             name, now = partition.topic_id_partition.topic_partition, asyncio.get_running_loop()
             tools.throttle.record(name, partition.log.config, nbytes, now.time())
 
-    def _notify_high_watermark(self, partition: FollowedPartition) -> None:
-        if self._tools.on_high_watermark is not None:
-            self._tools.on_high_watermark(partition.topic_id_partition.topic_partition)
-
     @contextmanager
     def _contain(self, partition: FollowedPartition) -> Generator[None, None, None]:
-        """Contain an unexpected error, so that it stops this partition only."""
-        name = partition.topic_id_partition.topic_partition
+        """Contain an unexpected error, so that it stops this partition only.
+
+        Who waits for the log is notified if what consumers may read of it has changed.
+        """
+        name, bounds = partition.topic_id_partition.topic_partition, partition.log.bounds
+        before = bounds.high_watermark, bounds.log_start, bounds.log_end
         with self._tools.supervisor.attempt(_PARTITION, name) as attempt:
             yield
         if attempt.has_failed:
             partition.break_down("An internal error.")
+        high_watermark, log_start, log_end = before
+        if (
+            bounds.high_watermark != high_watermark
+            or bounds.log_start != log_start
+            or bounds.log_end < log_end
+        ) and self._tools.on_high_watermark is not None:
+            self._tools.on_high_watermark(name)
 
     def _log_failure(self, partition: FollowedPartition) -> None:
         if partition.state is FetchState.FAILED:

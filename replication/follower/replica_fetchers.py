@@ -96,6 +96,8 @@ class ReplicaFetchers:
             # A failed disk is already offline and reported.
             if log.log_dir.is_online:
                 raise
+        if self._tools.on_high_watermark is not None:
+            self._tools.on_high_watermark(partition.topic_partition)
 
     def follow(self, replicas: Iterable[FollowedReplica]) -> None:
         """Follow these partitions; nothing changes for one whose leader, epoch and log are as

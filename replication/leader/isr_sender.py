@@ -25,6 +25,8 @@ from ..partition.partition import Partition
 _log = logging.getLogger(__name__)
 
 _PER_REQUEST_MAX = 1_000
+_ANSWERS_A_TURN = 64
+"""Each may answer many who wait, and is logged."""
 _RETRY_SECONDS = 0.05
 """Kafka's pause after a request that failed as a whole."""
 
@@ -133,10 +135,12 @@ class IsrSender:
             _log.info("Could not ask for changes of %d ISRs, trying again: %s", len(batch), error)
             self._send_again(batch)
             return
-        for name, (partition, proposal) in batch.items():
+        for number, (name, (partition, proposal)) in enumerate(batch.items(), 1):
             answer = answers.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
             if self._must_retry(partition, proposal, answer):
                 self._pending.setdefault(name, (partition, proposal))
+            if not number % _ANSWERS_A_TURN:
+                await asyncio.sleep(0)
 
     def _send_again(self, batch: Mapping[TopicIdPartition, tuple[Partition, IsrProposal]]) -> None:
         """Let what had no answer wait on; `_send_once` drops what metadata has overtaken."""

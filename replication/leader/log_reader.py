@@ -13,7 +13,7 @@ leaders' quota is exceeded (KIP-73).
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+PARTITIONS_A_STEP = 32
+"""How many partitions of a large fetch are read between two pauses: a millisecond's work."""
+
 _NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 # Python 3.11 takes 0.1 µs to look up an enum member, and this runs for every partition.
@@ -66,8 +69,14 @@ class ReadOutcome:
     """The results of one pass over the partitions."""
 
     results: FetchResults
+    # How many bytes of the request's limit are left.
+    bytes_left: int
     # Whether the fetch has waited: its information on a follower has been used.
     has_waited: bool = False
+    # Whether a quota holds records back.
+    is_held_back: bool = False
+    # Whether no partition has had records yet: the first one may exceed the limits.
+    may_exceed: bool = True
     readable_bytes: int = 0
     # Whether to answer at once, because of an error, a diverging epoch or another replica to read.
     must_answer: bool = False
@@ -106,15 +115,17 @@ class LogReader:
         partitions: Sequence[FetchPartition],
         *,
         has_waited: bool = False,
+        outcome: ReadOutcome | None = None,
     ) -> ReadOutcome:
         """Read what is available now, without waiting.
 
         The first read of a follower's fetch notes how far it is. `has_waited`, Kafka's
-        `readFromPurgatory`, is for another read of the same fetch.
+        `readFromPurgatory`, is for another read of the same fetch. `outcome` is that of the
+        partitions before these, to go on with.
         """
-        outcome = ReadOutcome([], has_waited)
-        bytes_left = params.max_bytes
-        may_exceed = True
+        if outcome is None:
+            outcome = ReadOutcome([], params.max_bytes, has_waited)
+        bytes_left, may_exceed = outcome.bytes_left, outcome.may_exceed
         for fetch_partition in partitions:
             max_bytes = min(fetch_partition.max_bytes, bytes_left)
             try:
@@ -129,6 +140,21 @@ class LogReader:
             if partition_data:
                 may_exceed = False
                 bytes_left = bytes_left - partition_data if bytes_left > partition_data else 0
+        outcome.bytes_left, outcome.may_exceed = bytes_left, may_exceed
+        return outcome
+
+    def read_in_steps(
+        self,
+        params: FetchParams,
+        partitions: Sequence[FetchPartition],
+        *,
+        has_waited: bool = False,
+    ) -> Generator[None, None, ReadOutcome]:
+        """The same as `read`, with pauses: partitions may change between two of them."""
+        outcome = ReadOutcome([], params.max_bytes, has_waited)
+        for begin in range(0, len(partitions), PARTITIONS_A_STEP):
+            self.read(params, partitions[begin : begin + PARTITIONS_A_STEP], outcome=outcome)
+            yield
         return outcome
 
     def _read_partition(
@@ -149,9 +175,12 @@ class LogReader:
                 outcome.must_answer = True
                 outcome.results.append(instead)
                 return 0
-        if offset == log.visible_end(isolation) and not params.is_from_follower:
+        if offset == log.visible_end(isolation):
             # Caught up, as most partitions of most fetches are: no need to read the segments.
-            outcome.results.append(_without_records(fetch_partition, log, isolation, None))
+            without_records = _without_records(fetch_partition, log, isolation, None)
+            if params.is_from_follower:
+                self._note_follower(params, partition, fetch_partition, outcome)
+            outcome.results.append(without_records)
             return 0
         fetched = log.read(offset, max_bytes, isolation, may_exceed)
         if params.is_from_follower:
@@ -161,15 +190,15 @@ class LogReader:
                     f"Offset {offset} of {partition.topic_partition} is only in the remote "
                     f"tier; the local log starts at {log.local_log_start_offset}.",
                 )
-            if not outcome.has_waited:
-                follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
-                self._on_follower_fetch(partition, follower, fetch_partition)
+            self._note_follower(params, partition, fetch_partition, outcome)
             if self.holds_back(partition, params.replica_id):
+                outcome.is_held_back = True
                 outcome.results.append(_without_records(fetch_partition, log, isolation, None))
                 return 0
         if isinstance(fetched, RemoteRead):
             outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             if self.is_remote_throttled():
+                outcome.is_held_back = True
                 return 0
             pending = PendingRemoteRead(len(outcome.results) - 1, partition, fetched)
             if fetched.max_bytes <= 0 and not fetched.min_one_message:
@@ -190,6 +219,21 @@ class LogReader:
             )
         )
         return nbytes
+
+    def _note_follower(
+        self,
+        params: FetchParams,
+        partition: Partition,
+        fetch_partition: FetchPartition,
+        outcome: ReadOutcome,
+    ) -> None:
+        """Note how far a follower is, at the first read of its fetch.
+
+        Raises KafkaError as `Partition.update_follower` does.
+        """
+        if not outcome.has_waited:
+            follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
+            self._on_follower_fetch(partition, follower, fetch_partition)
 
     def _instead_of_records(
         self,

@@ -471,8 +471,8 @@ class ReplicaManager:
             self._delete_purgatory.check_and_complete(partition)
 
     def on_high_watermark(self, name: TopicPartition) -> None:
-        """Answer waiting consumers of a partition that this broker follows: its high watermark has
-        risen."""
+        """Answer waiting consumers of a partition that this broker follows: its high watermark or
+        its log start has moved, or its log was truncated."""
         partition = self._partitions.get(name)
         if partition is not None:
             self._complete_waiting(partition)
@@ -511,6 +511,8 @@ class ReplicaManager:
             except KafkaError as error:
                 result.error = error.code
                 continue
+            # A fetch may wait for more than the records that are gone now.
+            self._complete_waiting(partition)
             deletion = UnsettledDeletion(partition, required, result)
             if not deletion.settle():
                 unsettled.append(deletion)

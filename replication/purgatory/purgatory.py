@@ -29,7 +29,7 @@ OPERATIONS_MAX = 100_000
 class DelayedOperation(TimerEntry):
     """One waiting operation. Subclasses define its condition, completion and expiration."""
 
-    __slots__ = ("delay_ms", "is_completed", "keys", "place")
+    __slots__ = ("delay_ms", "is_completed", "keys", "place", "repeats_keys")
 
     def __init__(self, delay_ms: float) -> None:
         super().__init__()
@@ -38,13 +38,18 @@ class DelayedOperation(TimerEntry):
         # The watch lists and keys it waits on; set by the purgatory, empty unless waiting.
         self.place: WaitingPlace | None = None
         self.keys: Sequence[Hashable] = ()
+        # Whether a key is among them more than once.
+        self.repeats_keys = False
 
     def try_complete(self) -> bool:
         """Call `force_complete` if the condition holds; returns whether it is complete now."""
         raise NotImplementedError
 
-    def try_complete_for(self, key: Hashable) -> bool:
-        """The same after the state of one of `keys` has changed; that of the others has not."""
+    def try_complete_for(self, key: Hashable, place: int) -> bool:
+        """The same after the state of one of `keys` has changed; that of the others has not.
+
+        `place` is where the key is among the keys, for the first time.
+        """
         return self.try_complete()
 
     def on_complete(self) -> None:
@@ -93,19 +98,23 @@ class WaitingPlace:
     def __init__(self) -> None:
         self.count = 0
         self.expired_total = 0
+        # Each with the place of the key among those of the operation.
         # Invariant: no list is empty, and none holds a completed operation.
-        self.watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self.watchers: dict[Hashable, dict[DelayedOperation, int]] = {}
 
     def enter(self, operation: DelayedOperation, keys: Sequence[Hashable]) -> None:
         operation.place = self
         operation.keys = keys
         self.count += 1
         watchers = self.watchers
-        for key in keys:
+        for place, key in enumerate(keys):
             waiting = watchers.get(key)
             if waiting is None:
-                waiting = watchers[key] = {}
-            waiting[operation] = None
+                watchers[key] = {operation: place}
+            elif operation in waiting:
+                operation.repeats_keys = True
+            else:
+                waiting[operation] = place
 
     def leave(self, operation: DelayedOperation) -> None:
         self.count -= 1
@@ -156,8 +165,10 @@ class Purgatory(Generic[OperationT]):
         Returns whether the operation is complete. It expires at once if its delay is zero or the
         purgatory is full.
         """
-        if operation.try_complete():
-            return True
+        return operation.try_complete() or self.watch(operation, keys)
+
+    def watch(self, operation: OperationT, keys: Sequence[Hashable]) -> bool:
+        """The same for an operation whose condition does not hold, or is still to be looked at."""
         if operation.delay_ms <= 0 or self._place.count >= self.operations_max:
             self._place.expired_total += 1
             operation.expire()
@@ -173,8 +184,8 @@ class Purgatory(Generic[OperationT]):
             return 0
         completed = 0
         # Iterate over a copy: completing removes entries, and may add new ones.
-        for operation in list(waiting):
-            if not operation.is_completed and operation.try_complete_for(key):
+        for operation, place in list(waiting.items()):
+            if not operation.is_completed and operation.try_complete_for(key, place):
                 completed += 1
         return completed
 

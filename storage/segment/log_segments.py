@@ -61,6 +61,14 @@ class LogSegments:
         slot = bisect_right(self._bases, base_offset)
         return self._by_base[self._bases[slot]] if slot < len(self._bases) else None
 
+    def ends_later(self, offset: int, end: int) -> bool:
+        """Whether records below `end` are in a later segment than `offset`.
+
+        A read from `offset` returns what its segment has, and no more however long it waits.
+        """
+        following = self.higher(offset)
+        return following is not None and following.base_offset < end
+
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segment that holds `offset` and all that follow."""
         slot = max(0, bisect_right(self._bases, offset) - 1)

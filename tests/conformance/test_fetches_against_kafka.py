@@ -1,11 +1,16 @@
 """Fetches, with and without sessions, beside Apache Kafka's answers to the same."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from tierlog.clients.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -71,10 +76,11 @@ def fill(client: RawClient) -> None:
             raise AssertionError("the partition never got a leader")
 
 
-def produce(client: RawClient, partition: int) -> int:
-    records = [Record(n, 1_700_000_000_000, b"k", b"v" * 50, ()) for n in range(RECORDS_PER_BATCH)]
+def produce(client: RawClient, partition: int, topic: str = TOPIC, later_ms: int = 0) -> int:
+    moment = 1_700_000_000_000 + later_ms
+    records = [Record(n, moment, b"k", b"v" * 50, ()) for n in range(RECORDS_PER_BATCH)]
     data = PartitionProduceData(index=partition, records=build_batch(records))
-    topics = [TopicProduceData(name=TOPIC, partition_data=[data])]
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
     request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
     answer = client.ask(request, 9, ProduceResponse)
     return answer.responses[0].partition_responses[0].error_code
@@ -294,3 +300,25 @@ def test_a_session_is_of_names_or_of_ids(brokers: SideBySide, version: int) -> N
     session.ask(1, wanted(1, 3))
     session.version = version
     session.ask(1)
+
+
+def test_a_fetch_does_not_wait_behind_the_end_of_its_segment(
+    ports: tuple[int, int], brokers: SideBySide
+) -> None:
+    """Whatever bytes it asks for: while it waits, and when it is sent."""
+    configs = [CreatableTopicConfig(name="segment.ms", value="1000")]
+    topic = CreatableTopic(name="rolled", num_partitions=1, replication_factor=1, configs=configs)
+    brokers.same(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+    for client in (brokers.kafka, brokers.ours):
+        while produce(client, 0, "rolled"):
+            pass
+    request = fetch(11, wanted(0, 1), name="rolled", wait_ms=20_000)(brokers.ours)
+    request.min_bytes = 500_000
+    began = time.monotonic()
+    with SideBySide(*ports) as waiting:
+        sent = [client.send(request, 11) for client in (waiting.kafka, waiting.ours)]
+        for client in (brokers.kafka, brokers.ours):
+            assert not produce(client, 0, "rolled", later_ms=60_000)
+        waiting.same_of(waiting.kafka.receive(sent[0]), waiting.ours.receive(sent[1]))
+    brokers.same(request, 11)
+    assert time.monotonic() - began < 15

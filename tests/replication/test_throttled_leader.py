@@ -6,39 +6,14 @@ import pytest
 
 from tierlog.clients.protocol.primitives import size_of
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.replication.leader.replica_manager import ReplicaParts
-from tierlog.replication.metadata.metadata_records import ConfigRecord
 from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
-from tierlog.replication.replication_quota import ReplicationQuota
-from tierlog.replication.throttled_replicas import ThrottledReplicas
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.simulation.loop import SimulatedLoop
 
-from .three_replicas import LEADER, SECOND, THIRD, TOPIC_ID, Leader, PartsOf, one_leader
+from .leaders_quota import RATE, listed, rated, within
+from .three_replicas import LEADER, SECOND, THIRD, TOPIC_ID, Leader, one_leader
 
-RATE = 1_000
 VALUE = b"v" * 400
-
-
-def rated() -> ReplicationQuota:
-    quota = ReplicationQuota()
-    quota.bytes_per_second = RATE
-    return quota
-
-
-def within(quota: ReplicationQuota) -> PartsOf:
-    """A leader that keeps its followers within the quota."""
-    throttle = ThrottledReplicas(
-        quota, LEADER, lambda topic: topic.leader_replication_throttled_replicas
-    )
-    return lambda _: ReplicaParts(throttle=throttle)
-
-
-def listed(leader: Leader, *replicas: str) -> None:
-    name = "leader.replication.throttled.replicas"
-    leader.publish(
-        ConfigRecord(resource_type=2, resource_name="t", name=name, value=",".join(replicas))
-    )
 
 
 def nbytes(leader: Leader, follower: int, offset: int, max_bytes: int = 1) -> int:

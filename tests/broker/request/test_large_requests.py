@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from tierlog.broker.network.response import Refused
+from tierlog.broker.request.fetch_session import PARTITIONS_AT_ONCE
 from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.broker.request.lazy_list import LazyList, lazy_list
 from tierlog.clients.errors import ErrorCode
@@ -269,18 +270,19 @@ def test_a_small_fetch_of_a_large_session_waits_for_its_turn(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its 60 bytes go through all partitions of the session."""
-    begun: list[object] = []
+    begun: list[LargeRequests] = []
+    queues: list[LargeRequests] = []
     submit = LargeRequests.submit
 
     def watched(
         self: LargeRequests, work: Generator[None, None, object], client: Hashable = None
     ) -> asyncio.Future[object]:
-        begun.append(client)
+        begun.append(self)
         return submit(self, work, client)
 
     monkeypatch.setattr(LargeRequests, "submit", watched)
-    # A follower waits for no client; this one is no replica of these topics.
-    for count, replica, turns in ((5_000, -1, 0), (5_001, -1, 1), (5_001, 7, 0)):
+    few, many = PARTITIONS_AT_ONCE, PARTITIONS_AT_ONCE + 1
+    for count, replica, turns in ((few, -1, 0), (many, -1, 1), (many, 7, 1)):
         partitions = [FetchPartition(partition=number) for number in range(count)]
         topics = [FetchTopic(topic="none", partitions=partitions)]
         with RawClient(broker.port) as client:
@@ -292,7 +294,11 @@ def test_a_small_fetch_of_a_large_session_waits_for_its_turn(
             answer = client.ask(small, 11, FetchResponse)
             assert [len(each.partitions) for each in answer.responses] == [count]
             assert len(begun) == turns
+            queues += begun
             client.ask(FetchRequest(session_id=full.session_id), 11, FetchResponse)
+    # A follower waits for no client; this one is no replica of these topics.
+    of_clients, of_followers = queues
+    assert of_clients is not of_followers
 
 
 def test_a_resource_is_described_once(broker: BrokerThread) -> None:

@@ -6,9 +6,11 @@ import logging
 import pytest
 
 from tierlog.broker.request.fetch_session import FetchSessionCache
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.follower.replica_fetchers import FollowedReplica
+from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
 from tierlog.storage.log.aux_state import AuxState
 from tierlog.storage.log.leader_epoch import EpochEntry
 
@@ -86,6 +88,23 @@ async def test_what_is_published_during_a_stop_is_followed_no_more(
         assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
+async def test_who_reads_from_a_follower_hears_that_its_log_was_truncated() -> None:
+    async with two_nodes() as (leader, follower):
+        both(leader, follower, *created())
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+        both(leader, follower, *led_by(2, 0))
+        follower.append(b"of this one alone")
+        both(leader, follower, *led_by(1, 0))
+        params = FetchParams(max_wait_ms=60_000, rack="")
+        waits = follower.replicas.leader_fetch.fetch(params, [FetchPartition(NAMES[0], 2, 100)])
+        assert isinstance(waits, asyncio.Future)
+        assert not waits.done()
+        await until(lambda: follower.log().log_end_offset == 1)
+        (result,) = waits.result()
+        assert result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 @pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
 async def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
     async with two_nodes() as (leader, follower):
@@ -120,8 +139,13 @@ async def test_a_damaged_log_is_copied_again_once_its_replica_is_not_in_sync(
         assert log.log_end_offset == 3
         # A fetch could bring it into the ISR again just before its log is truncated.
         assert follower.fetchers.leader_of(NAMES[0]) is None
+        params = FetchParams(max_wait_ms=60_000, rack="")
+        waits = follower.replicas.leader_fetch.fetch(params, [FetchPartition(NAMES[0], 3, 100)])
+        assert isinstance(waits, asyncio.Future)
         both(leader, follower, isr_of(0, 1))
         assert log.log_end_offset == 1
+        (result,) = waits.result()
+        assert result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         leader.append(b"d")
         await until(lambda: is_same(leader, follower))
         assert "at offset 1, where it is damaged: offsets 1 to 2 " in caplog.text

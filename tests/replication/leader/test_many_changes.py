@@ -4,9 +4,12 @@ The event loop that applies it also answers the heartbeats and the quorum's requ
 """
 
 import asyncio
+from itertools import pairwise
+from typing import cast
 
 import pytest
 
+from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.leader.log_reader import LogReader
@@ -17,7 +20,7 @@ from tierlog.replication.metadata.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
+from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from tierlog.replication.partition.partition import Partition
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.three_replicas import LEADER, SECOND, Leader
@@ -122,10 +125,51 @@ async def test_a_fetch_that_waits_for_all_of_them_looks_at_each_once_more(
         looks.append(fetch_partition)
         return partition_for(self, fetch_partition)
 
+    compared: list[Partition] = []
+
+    def is_same(self: Partition, other: object) -> bool:
+        compared.append(self)
+        return self is other
+
     monkeypatch.setattr(LogReader, "partition_for", count)
+    # A search for each partition among all of them took half a second, of ten thousand five.
+    monkeypatch.setattr(Partition, "__eq__", is_same)
     elect(leader, *range(MANY))
     await asyncio.sleep(1)
     assert led(leader, 2) == MANY
     assert not waiting.done()
     assert MANY <= len(looks) <= 2 * MANY
+    assert len(compared) <= MANY
     waiting.cancel()
+
+
+async def wait_for_all(leader: Leader) -> "list[asyncio.Future[FetchResults]]":
+    """Ten consumers, each of which waits for all of the many partitions."""
+    queue = LargeRequests()
+    asked = [
+        FetchPartition(TopicIdPartition(MANY_ID, "many", number), 0, 1 << 20)
+        for number in range(MANY)
+    ]
+    params = FetchParams(max_wait_ms=10_000, rack="")
+    fetch = leader.replicas.leader_fetch.fetch_in_steps
+    begun = [queue.submit(fetch(params, asked, queue.submit)) for _ in range(10)]
+    return [cast("asyncio.Future[FetchResults]", await each) for each in begun]
+
+
+async def test_large_fetches_that_one_change_completes_leave_the_loop_to_others(
+    leader: Leader,
+) -> None:
+    """Of three thousand partitions each, a hundred held up everyone for three seconds."""
+    await follow_many(leader)
+    waiting = await wait_for_all(leader)
+    name = TopicPartition("many", 7)
+    leader.publish(RemoveTopicRecord(topic_id=MANY_ID))
+    assert name not in leader.replicas.partitions
+    counts: list[int] = []
+    while len(counts) < 500:
+        counts.append(sum(each.done() for each in waiting))
+        await asyncio.sleep(0)
+    assert counts[0] == 0
+    assert counts[-1] == len(waiting)
+    assert max(after - before for before, after in pairwise(counts)) == 1
+    assert all(each.error_code for each in waiting[0].result())
