@@ -9,6 +9,7 @@ from .clusters.chaos_transactions import SCENARIO as CHAOS_TRANSACTIONS
 from .clusters.cluster_up import SCENARIO as CLUSTER_UP
 from .clusters.cores import SCENARIO as CORES
 from .clusters.failover import SCENARIO as FAILOVER
+from .clusters.partition_kills import SCENARIO as PARTITION_KILLS
 from .clusters.replicated import SCENARIO as REPLICATED
 from .clusters.rolling import SCENARIO as ROLLING
 from .clusters.sizing import SCENARIO as SIZING
@@ -59,6 +60,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     HOSTILE,
     RESTARTS,
     FAILOVER,
+    PARTITION_KILLS,
     ROLLING,
     THREE_NODES,
     CLUSTER_UP,

@@ -16,6 +16,7 @@ from tierlog.bench.scenarios.clusters import (
     cluster_up,
     cores,
     failover,
+    partition_kills,
     replicated,
     sizing,
     three_nodes,
@@ -27,17 +28,22 @@ pytestmark = pytest.mark.slow
 SCENARIOS = [
     restarts.SCENARIO,
     failover.SCENARIO,
+    partition_kills.SCENARIO,
     three_nodes.SCENARIO,
     pytest.param(cluster_up.SCENARIO, marks=pytest.mark.long),
     replicated.SCENARIO,
     cores.SCENARIO,
     pytest.param(sizing.SCENARIO, marks=pytest.mark.long),
 ]
-ONLY = {"failover": re.compile("kills of the active controller")}
-"""The others are in test_rolling.py, for `make test-long`."""
+ONLY = {
+    "failover": re.compile("kills of the active controller"),
+    "partition_kills": re.compile(r"kill\(s\)$"),
+}
+"""The others of `failover` are in test_rolling.py, for `make test-long`."""
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
     "failover": {"median_unavailable_s", "worst_unavailable_s", "acknowledged_changes"},
+    "partition_kills": {"worst_at_rest_cores", "led_p50_s", "whole_p50_s", "fenced_though_alive"},
     "three_nodes": {
         "third_unfenced_s",
         "active_resident_mib",
