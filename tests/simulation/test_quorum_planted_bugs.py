@@ -58,6 +58,8 @@ FIRST = {
 """The first seed that finds a bug, where it is not seed 0. A change of the stories moves them."""
 
 
+# A change of the stories may move the seed that finds it behind many others.
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_story_finds_the_broken_rule(name: str) -> None:
     """The seed that has found it before is told first."""

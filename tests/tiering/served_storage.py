@@ -137,7 +137,9 @@ class ServedStorageConformance(StorageConformance):
         stems = [f"{key[:-1]}" for key in keys if key.startswith("t-0-id/")]
         assert await tier.list_beginnings("t-0-id/", ".") == sorted(stems)
         assert await tier.list_beginnings("t-2-id/", ".") == []
-        await tier.remove_all(keys)
+        # A call has a deadline, and a busy machine may take long for thousands of files.
+        for begin in range(0, len(keys), 250):
+            await tier.remove_all(keys[begin : begin + 250])
         await tier.close()
 
     def test_c14_a_partition_is_removed_with_all_its_leftovers(
