@@ -194,6 +194,7 @@ class Broker:
             return
         # Pushed again, to disconnect clients before anything that serves them stops.
         self._started.push_async_callback(server.stop)
+        await context.replica_manager.until_settled()
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()

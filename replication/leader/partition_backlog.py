@@ -7,10 +7,10 @@ few per turn, with other requests served in between. Kafka's brokers, too, answe
 the topic is recorded and create the logs when they get the record; until then clients must retry
 (NOT_LEADER_OR_FOLLOWER).
 
-A broker that is fenced may change thousands of partitions at once. Most of those changes wait here,
-too: the same loop answers the heartbeats and the quorum's requests, and a broker without an answer
-in time is fenced next. Until its turn a partition is as if this broker had heard of the change
-later.
+A start gives thousands of partitions their roles, and a broker that is fenced changes as many. Most
+of that waits here, too: the same loop answers the heartbeats and the quorum's requests, and a
+broker without an answer in time is fenced next. Until its turn a partition is as if this broker had
+heard of the change later.
 
 Each turn is limited by counts, not by time, so that a simulation can replay it.
 """
@@ -26,7 +26,7 @@ AT_ONCE = 64
 _MADE_PER_TURN = 4
 _DELETED_PER_TURN = 64
 """More than for creation: a deletion is a rename, with one fsync of the directory per turn."""
-CHANGED_AT_ONCE = 192
+CHANGED_AT_ONCE = 96
 """The most partitions whose leader, replicas or ISR change without waiting for a later turn."""
 CHANGED_PER_TURN = 96
 _RETRY_S = 1.0
@@ -52,9 +52,19 @@ class PartitionBacklog:
         self._turn: asyncio.Handle | None = None
         self._retry: asyncio.Handle | None = None
         self._is_stopped = False
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
 
     def __len__(self) -> int:
         return len(self._new) + len(self._again) + len(self._deleted) + len(self._changed)
+
+    def is_waiting(self, name: TopicPartition) -> bool:
+        """Whether a partition waits to be created or changed."""
+        return name in self._new or name in self._again or name in self._changed
+
+    async def until_empty(self) -> None:
+        """Wait until all is done but what is tried again after a failure."""
+        await self._is_empty.wait()
 
     def has_room(self) -> bool:
         """Take the room for one more creation or deletion in this turn; False if none is left."""
@@ -112,6 +122,7 @@ class PartitionBacklog:
             if handle is not None:
                 handle.cancel()
         self._turn = self._retry = None
+        self._is_empty.set()
         self._new.clear()
         self._again.clear()
         self._changed.clear()
@@ -121,6 +132,7 @@ class PartitionBacklog:
     def _wake(self) -> None:
         if self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self._do_some)
+            self._is_empty.clear()
 
     def _do_some(self) -> None:
         self._turn = None
@@ -138,6 +150,8 @@ class PartitionBacklog:
             # Even after such a failure, so that the others don't wait forever.
             if self._changed or self._deleted or self._new:
                 self._wake()
+            else:
+                self._is_empty.set()
 
     def _try_again(self) -> None:
         self._retry = None
