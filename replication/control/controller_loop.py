@@ -136,6 +136,8 @@ class ControllerLoop:
         self._is_in_step = False
         # What listeners have; while the changes of one flush are published, the core is ahead.
         self.image = self._empty
+        # All of the image as a change, for those who subscribe at a start.
+        self._whole: ClusterDelta | None = None
 
     @property
     def config(self) -> ControllerConfig:
@@ -164,7 +166,9 @@ class ControllerLoop:
         """Call `listener` now with the current image, and later with every new one."""
         self._listeners.append(listener)
         if self.image.offset >= 0:
-            listener(self.image, ClusterDelta.between(self._empty, self.image))
+            if self._whole is None:
+                self._whole = ClusterDelta.between(self._empty, self.image)
+            listener(self.image, self._whole)
 
     def on_role_change(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever this controller has become active, or is active no longer.
@@ -331,7 +335,7 @@ class ControllerLoop:
         self._core.appended(delta, offset, *waiting)
 
     def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        self.image = image
+        self.image, self._whole = image, None
         for listener in self._listeners:
             # A listener that fails must not end the controller.
             with self._supervisor.attempt(PUBLICATION, listener_name(listener)):

@@ -19,7 +19,7 @@ from ..metadata.committed_reader import RECORDS_A_STEP, CommittedRecords
 from ..metadata.metadata_log import MetadataLog
 from .controller_state import ControllerCore, Replayed
 
-STEPS_A_TURN = 6
+STEPS_A_TURN = 4
 """Each step reads or replays `RECORDS_A_STEP` records, which takes two milliseconds at most."""
 
 RECORDS_A_PUBLICATION = 256
