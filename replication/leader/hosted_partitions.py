@@ -21,6 +21,8 @@ Rules:
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVarTuple
 
 from ...clients.errors import KafkaError
@@ -46,7 +48,7 @@ from ..metadata.cluster_image import (
 )
 from ..partition.partition import BrokerOf, Partition, PartitionRole
 from ..remote_tier import RemoteTier
-from .partition_backlog import CHANGED_AT_ONCE, PartitionBacklog
+from .partition_backlog import CHANGED_AT_ONCE, CONFIGURED_AT_ONCE, PartitionBacklog
 from .role_changes import (
     RoleChanges,
     as_followers,
@@ -158,7 +160,7 @@ class HostedPartitions:
         self._unfinished: set[TopicPartition] = set()
         self._image = ClusterImage("")
         self._backlog = PartitionBacklog(
-            self._make_waiting, self._delete_logs, self._change_waiting
+            self._make_waiting, self._delete_logs, self._change_waiting, self._configure_waiting
         )
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
@@ -216,13 +218,22 @@ class HostedPartitions:
     def _publish_configs(
         self, image: ClusterImage, delta: ClusterDelta, changes: RoleChanges
     ) -> None:
-        if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
+        changed = delta.changed_configs
+        if any(resource.type == ConfigResourceType.BROKER for resource in changed):
             # The defaults of every topic may have changed.
-            for topic_name in image.topics_by_name:
-                self._publish_config(image, topic_name, changes)
-        for resource in delta.changed_configs:
-            if resource.type == ConfigResourceType.TOPIC:
-                self._publish_config(image, resource.name, changes)
+            topics = list(image.topics_by_name)
+        else:
+            topics = [each.name for each in changed if each.type == ConfigResourceType.TOPIC]
+        hosted = [
+            name
+            for topic in topics
+            if topic in image.topics_by_name
+            for number in image.topics_by_name[topic].partitions
+            if (name := TopicPartition(topic, number)) in self.by_name
+        ]
+        self._publish_config(image, hosted[:CONFIGURED_AT_ONCE], changes)
+        for name in hosted[CONFIGURED_AT_ONCE:]:
+            self._backlog.configure_later(name)
 
     async def until_settled(self) -> None:
         """Wait until no partition waits for a later turn of the event loop."""
@@ -245,6 +256,12 @@ class HostedPartitions:
         for name in names:
             self._publish_newest(name, changes)
         self._notify_fetchers(changes)
+        self._notify_remote_tier(changes)
+
+    def _configure_waiting(self, names: list[TopicPartition]) -> None:
+        """Configure partitions that were queued, as the newest image says."""
+        changes = RoleChanges()
+        self._publish_config(self._image, names, changes)
         self._notify_remote_tier(changes)
 
     def _publish_newest(self, name: TopicPartition, changes: RoleChanges) -> None:
@@ -563,17 +580,17 @@ class HostedPartitions:
                 _log.error("Internal error deleting the log of %s", name, exc_info=error)
         self._log_manager.sync_deletions()
 
-    def _publish_config(self, image: ClusterImage, topic: str, changes: RoleChanges) -> None:
-        hosted = image.topics_by_name.get(topic)
-        if hosted is None:
-            return
-        with self._attempt(topic, _CONFIG):
-            config = self._log_config(image, topic)
-            for number in hosted.partitions:
-                name = TopicPartition(topic, number)
-                partition = self.by_name.get(name)
-                if partition is not None:
-                    self._run(name, _CONFIG, self._configure, partition, config, changes)
+    def _publish_config(
+        self, image: ClusterImage, names: Sequence[TopicPartition], changes: RoleChanges
+    ) -> None:
+        """Configure partitions; those of one topic follow one another."""
+        for topic, some in groupby(names, attrgetter("topic")):
+            with self._attempt(topic, _CONFIG):
+                config = self._log_config(image, topic)
+                for name in some:
+                    partition = self.by_name.get(name)
+                    if partition is not None:
+                        self._run(name, _CONFIG, self._configure, partition, config, changes)
 
     def _configure(self, partition: Partition, config: LogConfig, changes: RoleChanges) -> None:
         before = partition.log.config

@@ -1,4 +1,4 @@
-"""A queue of partitions that the event loop has yet to create, to delete or to change.
+"""A queue of partitions that the event loop has yet to create, delete, change or configure.
 
 A request of fifty bytes may create ten thousand partitions, each with a directory and two files:
 creating all of them at once would block every client for many seconds. So one turn of the loop
@@ -29,6 +29,9 @@ _DELETED_PER_TURN = 64
 CHANGED_AT_ONCE = 96
 """The most partitions whose leader, replicas or ISR change without waiting for a later turn."""
 CHANGED_PER_TURN = 96
+CONFIGURED_AT_ONCE = 256
+"""The most partitions that get a new configuration without waiting for a later turn, and then in
+each turn. One change of a broker's defaults is one for all its partitions."""
 _RETRY_S = 1.0
 
 Make = Callable[[TopicPartition], None]
@@ -37,17 +40,19 @@ Change = Callable[[list[TopicPartition]], None]
 
 
 class PartitionBacklog:
-    """See the top of this file. `make` creates one partition; `delete` deletes several, and
-    `change` changes them."""
+    """See the top of this file. `make` creates one partition; `delete` deletes several, `change`
+    changes and `configure` configures them."""
 
-    def __init__(self, make: Make, delete: Delete, change: Change) -> None:
+    def __init__(self, make: Make, delete: Delete, change: Change, configure: Change) -> None:
         self._make = make
+        self._configure = configure
         self._delete = delete
         self._change = change
         self._new: dict[TopicPartition, None] = {}
         self._again: dict[TopicPartition, None] = {}
         self._deleted: dict[TopicPartition, None] = {}
         self._changed: dict[TopicPartition, None] = {}
+        self._configured: dict[TopicPartition, None] = {}
         self._room = AT_ONCE
         self._turn: asyncio.Handle | None = None
         self._retry: asyncio.Handle | None = None
@@ -56,7 +61,8 @@ class PartitionBacklog:
         self._is_empty.set()
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._again) + len(self._deleted) + len(self._changed)
+        queues = self._new, self._again, self._deleted, self._changed, self._configured
+        return sum(map(len, queues))
 
     def is_waiting(self, name: TopicPartition) -> bool:
         """Whether a partition waits to be created or changed."""
@@ -82,6 +88,12 @@ class PartitionBacklog:
         if self._is_stopped:
             return
         self._changed[name] = None
+        self._wake()
+
+    def configure_later(self, name: TopicPartition) -> None:
+        if self._is_stopped:
+            return
+        self._configured[name] = None
         self._wake()
 
     def make_again(self, name: TopicPartition) -> None:
@@ -126,6 +138,7 @@ class PartitionBacklog:
         self._new.clear()
         self._again.clear()
         self._changed.clear()
+        self._configured.clear()
         if self._deleted:
             self._delete(_take(self._deleted, len(self._deleted)))
 
@@ -140,6 +153,8 @@ class PartitionBacklog:
         try:
             if self._changed:
                 self._change(_take(self._changed, CHANGED_PER_TURN))
+            elif self._configured:
+                self._configure(_take(self._configured, CONFIGURED_AT_ONCE))
             elif self._deleted:
                 self._delete(_take(self._deleted, _DELETED_PER_TURN))
             elif self._new:
@@ -148,7 +163,7 @@ class PartitionBacklog:
                     self._make(*_take(self._new, 1))
         finally:
             # Even after such a failure, so that the others don't wait forever.
-            if self._changed or self._deleted or self._new:
+            if self._changed or self._configured or self._deleted or self._new:
                 self._wake()
             else:
                 self._is_empty.set()
