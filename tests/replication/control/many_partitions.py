@@ -138,8 +138,11 @@ class Node:
             for number in range(PARTITIONS_A_TOPIC):
                 replicas = [BROKERS[(number + each) % 3] for each in range(3)]
                 records.append(_partition(topic_id, number, replicas))
-            await self.controller.decide(lambda _, records=records: Decision(records, None))
+            await self._write(records)
             await self.beat(*BROKERS)
+
+    async def _write(self, records: Sequence[Message]) -> None:
+        await self.controller.decide(lambda _: Decision(records, None))
 
     async def keep_alive(self, *broker_ids: int, for_s: float) -> None:
         until = self._loop.time() + for_s

@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import pytest
+
 
 class Turn(NamedTuple):
     """One callback of the loop."""
@@ -40,9 +42,9 @@ def measured_turns() -> Generator[Turns]:
 
     gc.collect()
     gc.disable()
-    asyncio.Handle._run = measured
     try:
-        yield turns
+        with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(asyncio.Handle, "_run", measured)
+            yield turns
     finally:
-        asyncio.Handle._run = run
         gc.enable()
