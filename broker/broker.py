@@ -19,12 +19,13 @@ its own.
 """
 
 import logging
-from asyncio import get_running_loop, to_thread
+from asyncio import get_running_loop, sleep, to_thread
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..clients.errors import KafkaError
@@ -87,6 +88,7 @@ from .tier.tiered_topics import (
 )
 
 if TYPE_CHECKING:
+    from ..replication.metadata.cluster_image import ClusterImage
     from ..tiering.remote_log_manager import RemoteLogManager
     from .cluster.replica_following import Throttles
     from .cluster_member import ClusterMember
@@ -194,6 +196,7 @@ class Broker:
             return
         # Pushed again, to disconnect clients before anything that serves them stops.
         self._started.push_async_callback(server.stop)
+        await context.replica_manager.until_settled()
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
@@ -271,6 +274,7 @@ class Broker:
         log_config = topic_defaults.log_config()
         storage = NodeStorage(config, environment, self._dependencies.files, log_config)
         storage.open()
+        await sleep(0)
         log_manager = storage.log_manager
         log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
@@ -283,7 +287,7 @@ class Broker:
             if not config.quorum.is_broker:
                 return None
             # Recovery may take long, and the quorum must not wait for it.
-            await to_thread(storage.load, controller.image)
+            await to_thread(self._load, storage, controller.image)
         else:
             controller = self._start_controller(storage, log_config, flusher)
             if self.site is None:
@@ -295,9 +299,16 @@ class Broker:
         compaction = self._keep_house(storage, controller, flusher)
         mounted = mounted_topics(self._dependencies.files, config.log_dirs[0])
         check_tier_is_there(controller.image, config.is_tiered, mounted)
-        return self._build_broker(server, storage, controller, dynamic_config, compaction)
+        return await self._build_broker(server, storage, controller, dynamic_config, compaction)
 
-    def _build_broker(
+    def _load(self, storage: NodeStorage, image: "ClusterImage") -> None:
+        """Load the logs, and the code that a broker of a cluster needs next."""
+        import_module(".cluster.replica_following", __package__)
+        if self.config.is_tiered:
+            import_module(".tier.broker_tier", __package__)
+        storage.load(image)
+
+    async def _build_broker(
         self,
         server: SocketServer,
         storage: NodeStorage,
@@ -327,9 +338,12 @@ class Broker:
 
         configure_logs(dynamic_config, controller, log_manager, compaction)
         self._subscribe_to_config(dynamic_config, replica_manager, server)
+        # In a turn of its own: with thousands of partitions it is a long one.
+        await sleep(0)
         # Subscribed after the dynamic configuration: new logs use the topic defaults it updates.
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
+        await sleep(0)
         self._register_metrics(replica_manager, log_manager, controller)
         if self._member is None:
             self._start_snapshots(controller)
@@ -573,6 +587,8 @@ class Broker:
         self, server: SocketServer, storage: NodeStorage, dynamic_config: DynamicConfig
     ) -> Controller:
         """The controller of a member of a cluster; it has caught up when this returns."""
+        # This code takes longer to load than a turn of the event loop may last.
+        await to_thread(import_module, ".cluster_member", __package__)
         from .cluster_member import ClusterMember, MemberTools
         from .metrics.quorum_metrics import register_controller_metrics, register_quorum_metrics
 

@@ -111,8 +111,9 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
     hear_stop_signals(loop, stop)
     if not await _has_started(broker, stop):
         return _give_up(fatal[0]) if fatal else 0
-    # These objects live as long as the process: collections need not scan them.
-    gc.collect()
+    # These objects live as long as the process: collections need not scan them. A whole collection
+    # would, for a tenth of a second with thousands of partitions: the young objects must do.
+    gc.collect(1)
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     secured = {*config.tls, *config.sasl}

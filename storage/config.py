@@ -230,6 +230,8 @@ class LogConfig:
 
 def _replace(defaults: LogConfig, values: Mapping[str, ConfigValue | tuple[str, ...]]) -> LogConfig:
     """A copy with some fields changed; each value's type was checked by its ConfigDef."""
+    if not values:
+        return defaults
     config = copy(defaults)
     for field, value in values.items():
         object.__setattr__(config, field, value)

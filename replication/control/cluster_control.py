@@ -13,6 +13,7 @@ on it in time (KAFKA-15019). See `QuorumController` and `ClusterControlManager` 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ...clients.kafka_uuid import Uuid
@@ -37,7 +38,7 @@ from .brokers.registration import (
 from .brokers.sessions import BrokerIdAndEpoch, BrokerSessions, SessionConfig, is_stale
 from .cluster_control_config import ClusterControlConfig
 from .controller import Controller
-from .controller_config import Decision
+from .controller_config import RECORDS_PER_PART, Decision
 from .controller_duties import ControllerDuties, Duty, loop_ms
 from .controller_state import not_controller, refuse_late
 from .leadership.leader_and_isr import elect_preferred, elect_uncleanly
@@ -57,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT")
 
-ELECTIONS_PER_CHANGE_MAX = 1_000
+ELECTIONS_PER_CHANGE_MAX = 256
 """The most elections that the controller holds at once without a request."""
 
 _UNCLEAN_INTERVAL_MS = 5 * 60_000
@@ -242,11 +243,16 @@ class ClusterControl:
 
         Raises KafkaError: STALE_BROKER_EPOCH, NOT_CONTROLLER, REQUEST_TIMED_OUT.
         """
-        from .leadership.isr_requests import decide_alter_partition
+        from .leadership import isr_requests
 
-        return await self._controller.decide(
-            lambda image: decide_alter_partition(image, request, self._defaults)
-        )
+        def decide(
+            part: "AlterPartitionRequest", image: ClusterImage
+        ) -> "Decision[AlterPartitionResponse]":
+            return isr_requests.decide_alter_partition(image, part, self._defaults)
+
+        parts = isr_requests.parts_of(request, RECORDS_PER_PART)
+        answers = await self._controller.decide_each([partial(decide, part) for part in parts])
+        return isr_requests.joined(answers)
 
     async def assign_replicas(
         self, request: "AssignReplicasToDirsRequest"
@@ -255,11 +261,16 @@ class ClusterControl:
 
         Raises KafkaError: STALE_BROKER_EPOCH, NOT_CONTROLLER, REQUEST_TIMED_OUT.
         """
-        from .brokers.directory_requests import decide_assignments
+        from .brokers import directory_requests
 
-        return await self._controller.decide(
-            lambda image: decide_assignments(image, request, self._defaults)
-        )
+        def decide(
+            part: "AssignReplicasToDirsRequest", image: ClusterImage
+        ) -> "Decision[AssignReplicasToDirsResponse]":
+            return directory_requests.decide_assignments(image, part, self._defaults)
+
+        parts = directory_requests.parts_of(request, RECORDS_PER_PART)
+        answers = await self._controller.decide_each([partial(decide, part) for part in parts])
+        return directory_requests.joined(answers)
 
     @property
     def _defaults(self) -> LogConfig:

@@ -17,6 +17,10 @@ from ..metadata.metadata_records import MIN_ISR_CONFIG
 RECORDS_PER_OPERATION_MAX = 10_000
 """The most metadata records one request may write, and the most partitions it may create."""
 
+RECORDS_PER_PART = 256
+"""The records of a change that is one part of a longer step; the event loop serves others between
+two parts."""
+
 PartitionCharge: TypeAlias = Callable[[int], None]
 """Charges created or deleted partitions to the client's quota.
 

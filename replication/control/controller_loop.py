@@ -39,6 +39,7 @@ from ...clients.protocol.schema import Message
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.task_owner import TaskOwner
+from ...clients.runtime.turns import in_turns
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_log import MetadataLog
 from ..metadata.metadata_quorum import MetadataQuorum, SoleVoter
@@ -61,6 +62,7 @@ from .controller_state import (
     refuse_late,
 )
 from .pending_write import PendingWrite
+from .standby_replay import StandbyReplay
 
 if TYPE_CHECKING:
     from ..metadata.quorum_member import QuorumMember
@@ -74,6 +76,10 @@ ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 _WRITES_MAX = 10_000
 _WRITES_PER_FLUSH = 500
 _PENDING_MAX = 10_000
+_RECORDS_PER_TURN = 256
+"""After so many records the event loop serves others, before more are decided on or published."""
+_DECISION_WORK = 4
+"""A decision takes as much time as so many records, besides those that it has."""
 _DEFAULT_TIMEOUT_MS = 30_000
 _QUORUM_STOP_SECONDS = 5.0
 """How long a member waits at its stop until the others have heard (`KafkaRaftManager.shutdown`)."""
@@ -123,12 +129,15 @@ class ControllerLoop:
         self._worker: asyncio.Task[None] | None = None
         self._empty = ClusterImage(cluster_id)
         self._core: ControllerCore[PendingWrite[object]] = ControllerCore(self._empty)
+        self._replay = StandbyReplay(self._core, metadata_log, self._publish_replayed)
         # Set when changes may have been committed or given up.
         self._has_moved = asyncio.Event()
         # Whether the log ends with what the core knows.
         self._is_in_step = False
         # What listeners have; while the changes of one flush are published, the core is ahead.
         self.image = self._empty
+        # All of the image as a change, for those who subscribe at a start.
+        self._whole: ClusterDelta | None = None
 
     @property
     def config(self) -> ControllerConfig:
@@ -157,7 +166,9 @@ class ControllerLoop:
         """Call `listener` now with the current image, and later with every new one."""
         self._listeners.append(listener)
         if self.image.offset >= 0:
-            listener(self.image, ClusterDelta.between(self._empty, self.image))
+            if self._whole is None:
+                self._whole = ClusterDelta.between(self._empty, self.image)
+            listener(self.image, self._whole)
 
     def on_role_change(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever this controller has become active, or is active no longer.
@@ -199,7 +210,7 @@ class ControllerLoop:
         """
         member = self._member
         assert member is not None, "a sole voter starts"
-        self._core.replay(self._metadata_log.replay_snapshot())
+        await in_turns(self._core.replay_steps(self._metadata_log.replay_snapshot()))
         if check is not None:
             check(self._core.committed)
         self._worker = self._tasks.start(self._work(), "controller")
@@ -275,15 +286,16 @@ class ControllerLoop:
         if was_active:
             self._notify_role_change()
 
-    def on_high_watermark(self, offset: int) -> None:
+    def on_high_watermark(self, offset: int) -> bool:
         """See `QuorumListener`: publish what is committed, and answer who waits for it."""
         reader = self._metadata_log.reader
         if self._core.state is ControllerState.STANDBY:
-            self._catch_up(self._core.replay(reader.read(offset)))
-            return
+            return self._replay.go_on(offset)
+        done = self._core.commit(offset, _RECORDS_PER_TURN)
+        is_all = not self._core.has_committed(offset)
         if self._member is not None and self._core.is_active:
-            reader.pass_over(offset)
-        done = self._core.commit(offset)
+            # No further than this: a standby reads the rest.
+            reader.pass_over(offset if is_all else done[-1].image.offset + 1)
         if done and self._metadata_log.is_in_transaction:
             # A leader that finds an open transaction begins with its abort.
             reader.skip_to(done[0].image.offset + 1)
@@ -292,26 +304,22 @@ class ControllerLoop:
             for write in change.waiting:
                 write.respond()
         self._has_moved.set()
+        return is_all
 
     def on_snapshot_loaded(self) -> None:
         """See `QuorumListener`: publish how the snapshot differs from what was published."""
-        if self._core.state in (ControllerState.STANDBY, ControllerState.ACTIVE):
-            self._core.reload(self._metadata_log.replay_snapshot())
-            self._catch_up(None)
+        assert not self._core.is_active, "a leader never loads a snapshot"
+        if self._core.state is ControllerState.STANDBY:
+            self._replay.begin_with_snapshot()
 
     def on_quorum_failure(self, message: str) -> None:
         """See `QuorumListener`: decide and replay nothing more."""
         if self._core.state in (ControllerState.STANDBY, ControllerState.ACTIVE):
             self._fail(f"The controller failed and makes no more changes: {message}")
 
-    def _catch_up(self, replayed: Replayed | None) -> None:
-        """Publish the committed image, unless it is published already."""
-        image = self._core.committed
-        if image is self.image:
-            return
-        if replayed is not None and replayed.delta.base is self.image:
-            delta = replayed.delta
-        else:
+    def _publish_replayed(self, replayed: Replayed) -> None:
+        image, delta = replayed
+        if delta.base is not self.image:
             delta = ClusterDelta.between(self.image, image)
         self._publish(image, delta)
 
@@ -327,7 +335,7 @@ class ControllerLoop:
         self._core.appended(delta, offset, *waiting)
 
     def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        self.image = image
+        self.image, self._whole = image, None
         for listener in self._listeners:
             # A listener that fails must not end the controller.
             with self._supervisor.attempt(PUBLICATION, listener_name(listener)):
@@ -342,6 +350,13 @@ class ControllerLoop:
 
         Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or as `decide` does.
         """
+        return await self._queue_write(decide, timeout_ms)
+
+    def _queue_write(
+        self,
+        decide: Callable[[ClusterImage], Decision[AnswerT]],
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+    ) -> "asyncio.Future[AnswerT]":
         if not self._core.is_active:
             raise not_controller()
         loop = asyncio.get_running_loop()
@@ -354,7 +369,7 @@ class ControllerLoop:
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{_WRITES_MAX} changes are already queued in the controller.",
             ) from None
-        return await answer
+        return answer
 
     async def _work(self) -> None:
         while self._core.state in (ControllerState.ACTIVE, ControllerState.STANDBY):
@@ -367,10 +382,17 @@ class ControllerLoop:
             await self._commit([write for write in writes if write is not None])
 
     async def _commit(self, writes: list[PendingWrite[object]]) -> None:
-        """Decide on the writes in turn, and sync their changes together."""
+        """Decide on the writes in order, and sync their changes together.
+
+        What is too much for one turn of the event loop is decided on in several; whatever else
+        happens to the controller in between, happens between two writes.
+        """
         try:
             try:
-                self._decide(writes)
+                decided = self._decide(writes)
+                while decided < len(writes):
+                    await asyncio.sleep(0)
+                    decided += self._decide(writes[decided:])
             except KafkaError as error:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     raise
@@ -399,14 +421,22 @@ class ControllerLoop:
             self._notify_role_change()
         self._on_failure(message)
 
-    def _decide(self, writes: list[PendingWrite[object]]) -> None:
-        """Decide on the writes and append their records. Raises KafkaError if an append fails."""
+    def _decide(self, writes: list[PendingWrite[object]]) -> int:
+        """Decide on writes and append their records; returns on how many, which fit into a turn.
+
+        Raises KafkaError if an append fails.
+        """
         core = self._core
         loop = asyncio.get_running_loop()
         began = loop.time()
+        decided = work = 0
         for write in writes:
+            if work >= _RECORDS_PER_TURN:
+                break
+            decided += 1
             if write.is_given_up:
                 continue
+            work += _DECISION_WORK
             try:
                 if not core.is_active:
                     raise not_controller()
@@ -417,15 +447,15 @@ class ControllerLoop:
                 # Nothing was written: only this write fails. Its caller reports unexpected errors.
                 write.fail(error)
                 continue
+            work += len(records)
             if records:
                 self._append_or_refuse(delta, records, write)
             elif not core.wait(write):
                 write.respond()
         took_ms = (loop.time() - began) * 1_000
         if took_ms > SLOW_EVENT_MS:
-            _log.warning(
-                "Slow decisions: %d changes took the controller %d ms", len(writes), took_ms
-            )
+            _log.warning("Slow decisions: %d changes took the controller %d ms", decided, took_ms)
+        return decided
 
     def _append_or_refuse(
         self, delta: ClusterDelta, records: Sequence[Message], write: PendingWrite[object]
@@ -462,6 +492,22 @@ class ControllerLoop:
         Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or as `decide` does.
         """
         return await self._write(decide)
+
+    async def decide_each(
+        self, decisions: Sequence[Callable[[ClusterImage], Decision[AnswerT]]]
+    ) -> list[AnswerT]:
+        """Queue decisions that may take several turns, one behind the other; wait for all answers.
+
+        Raises KafkaError as `decide`, for the first of them that fails; others may be committed.
+        """
+        answers = [self._queue_write(decide) for decide in decisions]
+        if answers:
+            await asyncio.wait(answers)
+        failures = [answer.exception() for answer in answers]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return [answer.result() for answer in answers]
 
 
 def _refuse(writes: Sequence[PendingWrite[object]]) -> None:

@@ -17,13 +17,14 @@ Rules:
 This module has no clock, loop or log: `controller_loop.py` appends, and passes offsets and events.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.schema import Message
+from ...clients.runtime.steps import finished
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_records import AbortTransactionRecord
 from .brokers.broker_control import first_records
@@ -103,7 +104,8 @@ class ControllerCore(Generic[WaiterT]):
 
     def __init__(self, empty: ClusterImage) -> None:
         self.state = ControllerState.STANDBY
-        self._empty = empty
+        self.empty = empty
+        """The image before the first record."""
         self.committed = empty
         """The image of all committed records that were seen."""
         self._epoch = -1
@@ -133,7 +135,12 @@ class ControllerCore(Generic[WaiterT]):
 
         Raises KafkaError(INVALID_RECORD) for records that contradict the image.
         """
-        assert not self._pending, "a leader knows what it has appended"
+        return finished(self.replay_steps(changes))
+
+    def replay_steps(
+        self, changes: "Iterable[CommittedRecords]"
+    ) -> Generator[None, None, Replayed | None]:
+        """As `replay`, with a pause after each change; the image is what it was until the end."""
         delta = ClusterDelta(self.committed)
         offset = epoch = -1
         for change in changes:
@@ -141,20 +148,18 @@ class ControllerCore(Generic[WaiterT]):
             assert change.last_offset >= offset
             delta.replay_all(change.records)
             offset, epoch = change.last_offset, change.epoch
-        if offset < 0:
-            return None
+            yield
+        return None if offset < 0 else self.take(delta, offset, epoch)
+
+    def take(self, delta: ClusterDelta, offset: int, epoch: int) -> Replayed:
+        """Take what a standby has replayed for what is committed; `offset` is of the last record.
+
+        The delta is one of the committed image, or of the empty one if it has a whole snapshot.
+        """
+        assert not self._pending, "a leader knows what it has appended"
+        assert delta.base is self.committed or delta.base is self.empty
         self.committed = delta.apply(offset, epoch)
         return Replayed(self.committed, delta)
-
-    def reload(self, changes: "Iterable[CommittedRecords]") -> None:
-        """Restart as a standby, with a snapshot that has replaced the log.
-
-        Raises KafkaError(INVALID_RECORD).
-        """
-        assert not self.is_active, "a leader never loads a snapshot"
-        self.committed = self._empty
-        replayed = self.replay(changes)
-        assert replayed is not None, "even an empty snapshot is a change"
 
     def claim(
         self,
@@ -213,16 +218,29 @@ class ControllerCore(Generic[WaiterT]):
             self._pending[-1].waiting.append(waiter)
         return bool(self._pending)
 
-    def commit(self, high_watermark: int) -> list[PendingChange[WaiterT]]:
-        """Take the changes below the high watermark, oldest first; each is the committed image."""
-        count = 0
-        while count < len(self._pending) and self._pending[count].image.offset < high_watermark:
+    def commit(
+        self, high_watermark: int, records_max: int | None = None
+    ) -> list[PendingChange[WaiterT]]:
+        """Take the changes below the high watermark, oldest first; each is the committed image.
+
+        Take no more once there are `records_max` records; there may be others then.
+        """
+        count = records = 0
+        for change in self._pending:
+            is_full = records_max is not None and records >= records_max
+            if is_full or change.image.offset >= high_watermark:
+                break
             count += 1
+            records += change.image.offset - change.delta.base.offset
         done = self._pending[:count]
         if done:
             del self._pending[:count]
             self.committed = done[-1].image
         return done
+
+    def has_committed(self, high_watermark: int) -> bool:
+        """Whether there are changes below the high watermark that `commit` has not taken yet."""
+        return bool(self._pending) and self._pending[0].image.offset < high_watermark
 
     def renounce(self) -> list[WaiterT]:
         """Become a standby at the last committed image; return who must be refused."""

@@ -21,7 +21,9 @@ Rules:
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVarTuple
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple, Protocol, TypeVarTuple
 
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
@@ -46,11 +48,14 @@ from ..metadata.cluster_image import (
 )
 from ..partition.partition import BrokerOf, Partition, PartitionRole
 from ..remote_tier import RemoteTier
-from ..topic_names import NEVER_TIERED
-from .partition_backlog import CHANGED_AT_ONCE, PartitionBacklog
-
-if TYPE_CHECKING:
-    from ...tiering.remote_log_manager import LeaderPartition
+from .partition_backlog import CHANGED_AT_ONCE, CONFIGURED_AT_ONCE, PartitionBacklog
+from .role_changes import (
+    RoleChanges,
+    as_followers,
+    as_leaders,
+    with_disabled_tiering,
+    with_tiering,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -125,16 +130,6 @@ class _Step(NamedTuple):
         return f"{self.subject} to {name}"
 
 
-class _RoleChanges:
-    """The changes in one publication that are passed on all together: to the remote tier, and to
-    those who fetch from leaders."""
-
-    def __init__(self) -> None:
-        self.leaders: list[Partition] = []
-        self.followers: list[Partition] = []
-        self.updated: list[Partition] = []
-
-
 class HostedPartitions:
     """The partitions that have a replica on this broker."""
 
@@ -165,7 +160,7 @@ class HostedPartitions:
         self._unfinished: set[TopicPartition] = set()
         self._image = ClusterImage("")
         self._backlog = PartitionBacklog(
-            self._make_waiting, self._delete_logs, self._change_waiting
+            self._make_waiting, self._delete_logs, self._change_waiting, self._configure_waiting
         )
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
@@ -183,18 +178,14 @@ class HostedPartitions:
         """
         self._image = image
         is_start = delta.base.offset < 0
-        changes = _RoleChanges()
+        changes = RoleChanges()
         for topic in delta.deleted_topics.values():
             with self._attempt(topic.name, self):
                 self._remove_all(topic)
         self._publish_changed(image, delta, changes)
-        if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
-            # The defaults of every topic may have changed.
-            for topic_name in image.topics_by_name:
-                self._publish_config(image, topic_name, changes)
-        for resource in delta.changed_configs:
-            if resource.type == ConfigResourceType.TOPIC:
-                self._publish_config(image, resource.name, changes)
+        if not is_start:
+            # At a start, each partition has been created with its configuration, or will be.
+            self._publish_configs(image, delta, changes)
         self._notify_fetchers(changes)
         self._notify_remote_tier(changes)
         if is_start:
@@ -202,20 +193,51 @@ class HostedPartitions:
                 self._settle_unclaimed(image)
 
     def _publish_changed(
-        self, image: ClusterImage, delta: ClusterDelta, changes: _RoleChanges
+        self, image: ClusterImage, delta: ClusterDelta, changes: RoleChanges
     ) -> None:
         is_start, room = delta.base.offset < 0, CHANGED_AT_ONCE
+        # The logs of an earlier life were opened before the start.
+        logs = self._log_manager.all_logs() if is_start else ()
+        opened = {log.topic_partition for log in logs}
         for changed in delta.changed_topics.values():
             for number, partition_image in changed.changed_partitions.items():
                 name = TopicPartition(changed.name, number)
-                is_new = name not in self.by_name
-                if is_new and not (is_start or self._backlog.has_room()):
+                needs_log = (
+                    name not in self.by_name
+                    and name not in opened
+                    and self._config.node_id in partition_image.replicas
+                )
+                if needs_log and not self._backlog.has_room():
                     self._backlog.make_later(name)
-                elif not is_new and not (is_start or room > 0):
+                elif not needs_log and room <= 0:
                     self._backlog.change_later(name)
                 else:
-                    room -= not is_new
+                    room -= not needs_log
                     self._publish_partition(image, changed, number, partition_image, changes)
+
+    def _publish_configs(
+        self, image: ClusterImage, delta: ClusterDelta, changes: RoleChanges
+    ) -> None:
+        changed = delta.changed_configs
+        if any(resource.type == ConfigResourceType.BROKER for resource in changed):
+            # The defaults of every topic may have changed.
+            topics = list(image.topics_by_name)
+        else:
+            topics = [each.name for each in changed if each.type == ConfigResourceType.TOPIC]
+        hosted = [
+            name
+            for topic in topics
+            if topic in image.topics_by_name
+            for number in image.topics_by_name[topic].partitions
+            if (name := TopicPartition(topic, number)) in self.by_name
+        ]
+        self._publish_config(image, hosted[:CONFIGURED_AT_ONCE], changes)
+        for name in hosted[CONFIGURED_AT_ONCE:]:
+            self._backlog.configure_later(name)
+
+    async def until_settled(self) -> None:
+        """Wait until no partition waits for a later turn of the event loop."""
+        await self._backlog.until_empty()
 
     def stop(self) -> None:
         """Delete the logs that are queued for deletion, and create no more partitions."""
@@ -223,20 +245,26 @@ class HostedPartitions:
 
     def _make_waiting(self, name: TopicPartition) -> None:
         """Create a partition that was queued, if the image still assigns it to this broker."""
-        changes = _RoleChanges()
+        changes = RoleChanges()
         self._publish_newest(name, changes)
         self._notify_fetchers(changes)
         self._notify_remote_tier(changes, str(name))
 
     def _change_waiting(self, names: list[TopicPartition]) -> None:
         """Change partitions that were queued, as the newest image says."""
-        changes = _RoleChanges()
+        changes = RoleChanges()
         for name in names:
             self._publish_newest(name, changes)
         self._notify_fetchers(changes)
         self._notify_remote_tier(changes)
 
-    def _publish_newest(self, name: TopicPartition, changes: _RoleChanges) -> None:
+    def _configure_waiting(self, names: list[TopicPartition]) -> None:
+        """Configure partitions that were queued, as the newest image says."""
+        changes = RoleChanges()
+        self._publish_config(self._image, names, changes)
+        self._notify_remote_tier(changes)
+
+    def _publish_newest(self, name: TopicPartition, changes: RoleChanges) -> None:
         topic = self._image.topics_by_name.get(name.topic)
         partition_image = None if topic is None else topic.partitions.get(name.partition)
         if topic is None or partition_image is None:
@@ -278,6 +306,8 @@ class HostedPartitions:
             name = log.topic_partition
             if name in self.by_name or name in self.offline or name in self._unfinished:
                 continue
+            if self._backlog.is_waiting(name):
+                continue
             if log.topic_id in image.deleted_topic_ids:
                 _log.info("Deleting log %s: its topic was deleted", log.directory)
                 # Only this log: another log of the same name may belong to another topic.
@@ -300,7 +330,7 @@ class HostedPartitions:
         topic: TopicDelta | TopicImage,
         number: int,
         partition_image: PartitionImage,
-        changes: _RoleChanges,
+        changes: RoleChanges,
     ) -> None:
         name = TopicPartition(topic.name, number)
         self._backlog.discard(name)
@@ -330,7 +360,7 @@ class HostedPartitions:
         image: ClusterImage,
         partition: Partition,
         partition_image: PartitionImage,
-        changes: _RoleChanges,
+        changes: RoleChanges,
     ) -> None:
         """Give the partition its role, and notify everything that depends on it."""
         name = partition.topic_partition
@@ -550,19 +580,19 @@ class HostedPartitions:
                 _log.error("Internal error deleting the log of %s", name, exc_info=error)
         self._log_manager.sync_deletions()
 
-    def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:
-        hosted = image.topics_by_name.get(topic)
-        if hosted is None:
-            return
-        with self._attempt(topic, _CONFIG):
-            config = self._log_config(image, topic)
-            for number in hosted.partitions:
-                name = TopicPartition(topic, number)
-                partition = self.by_name.get(name)
-                if partition is not None:
-                    self._run(name, _CONFIG, self._configure, partition, config, changes)
+    def _publish_config(
+        self, image: ClusterImage, names: Sequence[TopicPartition], changes: RoleChanges
+    ) -> None:
+        """Configure partitions; those of one topic follow one another."""
+        for topic, some in groupby(names, attrgetter("topic")):
+            with self._attempt(topic, _CONFIG):
+                config = self._log_config(image, topic)
+                for name in some:
+                    partition = self.by_name.get(name)
+                    if partition is not None:
+                        self._run(name, _CONFIG, self._configure, partition, config, changes)
 
-    def _configure(self, partition: Partition, config: LogConfig, changes: _RoleChanges) -> None:
+    def _configure(self, partition: Partition, config: LogConfig, changes: RoleChanges) -> None:
         before = partition.log.config
         if before == config:
             return
@@ -575,7 +605,7 @@ class HostedPartitions:
         partition.update_min_isr()
 
     def _change_tiering(
-        self, partition: Partition, config: LogConfig, changes: _RoleChanges
+        self, partition: Partition, config: LogConfig, changes: RoleChanges
     ) -> None:
         """Apply a new configuration of the topic to the partition's tiering."""
         before = partition.log.config
@@ -595,9 +625,9 @@ class HostedPartitions:
         if self._fetchers is not None:
             with self._attempt(partition.topic_partition, self._fetchers):
                 self._fetchers.publish([partition])
-        if self._remote_tier is not None and _with_tiering([partition]):
+        if self._remote_tier is not None and with_tiering([partition]):
             self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
-            changes = _RoleChanges()
+            changes = RoleChanges()
             if partition.is_leader:
                 changes.leaders.append(partition)
             else:
@@ -627,7 +657,7 @@ class HostedPartitions:
             with self._attempt("fetchers", self._fetchers):
                 self._fetchers.leave(partitions)
 
-    def _notify_fetchers(self, changes: _RoleChanges) -> None:
+    def _notify_fetchers(self, changes: RoleChanges) -> None:
         if self._fetchers is None or not changes.updated:
             return
         with self._attempt("followers", self._fetchers) as attempt:
@@ -636,55 +666,21 @@ class HostedPartitions:
             for partition in changes.updated:
                 self._do_again(partition.topic_partition)
 
-    def _notify_remote_tier(self, changes: _RoleChanges, subject: str = "leaderships") -> None:
+    def _notify_remote_tier(self, changes: RoleChanges, subject: str = "leaderships") -> None:
         manager = self._remote_tier
         if manager is None:
             return
         with self._attempt(subject, manager) as attempt:
-            leaders, followers = _with_tiering(changes.leaders), _with_tiering(changes.followers)
+            leaders, followers = with_tiering(changes.leaders), with_tiering(changes.followers)
             if leaders or followers:
-                manager.on_leadership_change(_as_leaders(leaders), _as_followers(followers))
+                manager.on_leadership_change(as_leaders(leaders), as_followers(followers))
             leaders, followers = (
-                _with_disabled_tiering(changes.leaders),
-                _with_disabled_tiering(changes.followers),
+                with_disabled_tiering(changes.leaders),
+                with_disabled_tiering(changes.followers),
             )
             if leaders or followers:
-                manager.on_tiering_disabled(_as_leaders(leaders), _as_followers(followers))
+                manager.on_tiering_disabled(as_leaders(leaders), as_followers(followers))
         if not attempt.has_failed:
             return
         for partition in (*changes.leaders, *changes.followers):
             self._do_again(partition.topic_partition)
-
-
-def _as_leaders(partitions: Iterable[Partition]) -> "list[LeaderPartition]":
-    from ...tiering.remote_log_manager import LeaderPartition
-
-    return [
-        LeaderPartition(partition.topic_id_partition, partition.leader_epoch)
-        for partition in partitions
-    ]
-
-
-def _as_followers(partitions: Iterable[Partition]) -> list[TopicIdPartition]:
-    return [partition.topic_id_partition for partition in partitions]
-
-
-def _with_tiering(partitions: Iterable[Partition]) -> list[Partition]:
-    """The partitions whose segments are tiered (`RemoteLogManager.filterPartitions`)."""
-    return [
-        partition
-        for partition in partitions
-        if partition.log.config.remote_storage_enable
-        and partition.topic_partition.topic not in NEVER_TIERED
-    ]
-
-
-def _with_disabled_tiering(partitions: Iterable[Partition]) -> list[Partition]:
-    """The partitions that are no longer tiered and whose remote data must be deleted."""
-    return [
-        partition
-        for partition in partitions
-        if partition.log.config.remote_log_delete_on_disable
-        and not partition.log.config.remote_storage_enable
-        and partition.topic_partition.topic not in NEVER_TIERED
-    ]

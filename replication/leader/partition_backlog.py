@@ -1,4 +1,4 @@
-"""A queue of partitions that the event loop has yet to create, to delete or to change.
+"""A queue of partitions that the event loop has yet to create, delete, change or configure.
 
 A request of fifty bytes may create ten thousand partitions, each with a directory and two files:
 creating all of them at once would block every client for many seconds. So one turn of the loop
@@ -7,10 +7,10 @@ few per turn, with other requests served in between. Kafka's brokers, too, answe
 the topic is recorded and create the logs when they get the record; until then clients must retry
 (NOT_LEADER_OR_FOLLOWER).
 
-A broker that is fenced may change thousands of partitions at once. Most of those changes wait here,
-too: the same loop answers the heartbeats and the quorum's requests, and a broker without an answer
-in time is fenced next. Until its turn a partition is as if this broker had heard of the change
-later.
+A start gives thousands of partitions their roles, and a broker that is fenced changes as many. Most
+of that waits here, too: the same loop answers the heartbeats and the quorum's requests, and a
+broker without an answer in time is fenced next. Until its turn a partition is as if this broker had
+heard of the change later.
 
 Each turn is limited by counts, not by time, so that a simulation can replay it.
 """
@@ -26,9 +26,12 @@ AT_ONCE = 64
 _MADE_PER_TURN = 4
 _DELETED_PER_TURN = 64
 """More than for creation: a deletion is a rename, with one fsync of the directory per turn."""
-CHANGED_AT_ONCE = 192
+CHANGED_AT_ONCE = 96
 """The most partitions whose leader, replicas or ISR change without waiting for a later turn."""
 CHANGED_PER_TURN = 96
+CONFIGURED_AT_ONCE = 256
+"""The most partitions that get a new configuration without waiting for a later turn, and then in
+each turn. One change of a broker's defaults is one for all its partitions."""
 _RETRY_S = 1.0
 
 Make = Callable[[TopicPartition], None]
@@ -37,24 +40,37 @@ Change = Callable[[list[TopicPartition]], None]
 
 
 class PartitionBacklog:
-    """See the top of this file. `make` creates one partition; `delete` deletes several, and
-    `change` changes them."""
+    """See the top of this file. `make` creates one partition; `delete` deletes several, `change`
+    changes and `configure` configures them."""
 
-    def __init__(self, make: Make, delete: Delete, change: Change) -> None:
+    def __init__(self, make: Make, delete: Delete, change: Change, configure: Change) -> None:
         self._make = make
+        self._configure = configure
         self._delete = delete
         self._change = change
         self._new: dict[TopicPartition, None] = {}
         self._again: dict[TopicPartition, None] = {}
         self._deleted: dict[TopicPartition, None] = {}
         self._changed: dict[TopicPartition, None] = {}
+        self._configured: dict[TopicPartition, None] = {}
         self._room = AT_ONCE
         self._turn: asyncio.Handle | None = None
         self._retry: asyncio.Handle | None = None
         self._is_stopped = False
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._again) + len(self._deleted) + len(self._changed)
+        queues = self._new, self._again, self._deleted, self._changed, self._configured
+        return sum(map(len, queues))
+
+    def is_waiting(self, name: TopicPartition) -> bool:
+        """Whether a partition waits to be created or changed."""
+        return name in self._new or name in self._again or name in self._changed
+
+    async def until_empty(self) -> None:
+        """Wait until all is done but what is tried again after a failure."""
+        await self._is_empty.wait()
 
     def has_room(self) -> bool:
         """Take the room for one more creation or deletion in this turn; False if none is left."""
@@ -72,6 +88,12 @@ class PartitionBacklog:
         if self._is_stopped:
             return
         self._changed[name] = None
+        self._wake()
+
+    def configure_later(self, name: TopicPartition) -> None:
+        if self._is_stopped:
+            return
+        self._configured[name] = None
         self._wake()
 
     def make_again(self, name: TopicPartition) -> None:
@@ -112,15 +134,18 @@ class PartitionBacklog:
             if handle is not None:
                 handle.cancel()
         self._turn = self._retry = None
+        self._is_empty.set()
         self._new.clear()
         self._again.clear()
         self._changed.clear()
+        self._configured.clear()
         if self._deleted:
             self._delete(_take(self._deleted, len(self._deleted)))
 
     def _wake(self) -> None:
         if self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self._do_some)
+            self._is_empty.clear()
 
     def _do_some(self) -> None:
         self._turn = None
@@ -128,6 +153,8 @@ class PartitionBacklog:
         try:
             if self._changed:
                 self._change(_take(self._changed, CHANGED_PER_TURN))
+            elif self._configured:
+                self._configure(_take(self._configured, CONFIGURED_AT_ONCE))
             elif self._deleted:
                 self._delete(_take(self._deleted, _DELETED_PER_TURN))
             elif self._new:
@@ -136,8 +163,10 @@ class PartitionBacklog:
                     self._make(*_take(self._new, 1))
         finally:
             # Even after such a failure, so that the others don't wait forever.
-            if self._changed or self._deleted or self._new:
+            if self._changed or self._configured or self._deleted or self._new:
                 self._wake()
+            else:
+                self._is_empty.set()
 
     def _try_again(self) -> None:
         self._retry = None

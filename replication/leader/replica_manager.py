@@ -528,6 +528,10 @@ class ReplicaManager:
         partition.leader_log(current_leader_epoch)
         return partition.epoch_end_offset(leader_epoch)
 
+    async def until_settled(self) -> None:
+        """Wait until all partitions have the roles that the image says."""
+        await self._hosted.until_settled()
+
     async def stop(self) -> None:
         """Answer all waiting requests with the results so far, and end the tasks."""
         self._hosted.stop()

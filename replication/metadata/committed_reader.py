@@ -3,9 +3,12 @@
 The reader can be resumed: it remembers its offset, and the records of a metadata transaction that
 has begun but not ended (KIP-868), which take effect together when it ends. Kafka's `MetadataLoader`
 and `MetadataBatchLoader` do the same.
+
+One batch may hold ten thousand records. So that none holds up the event loop, `steps` pauses within
+a batch, too: a pause is a None in the place of a change.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 20
 
+RECORDS_A_STEP = 64
+"""Records that are read without a pause: about two milliseconds."""
+
 
 class CommittedRecords(NamedTuple):
     """One change of state: its records, and the offset and epoch of the last record."""
@@ -50,6 +56,8 @@ class CommittedReader:
         """The topics whose creation was read, whether in an aborted transaction or not."""
         self.quorum_records: dict[ControlRecordType, bytes] = {}
         """The last record of each kind on the quorum's version and voters."""
+        self.is_ahead = False
+        """Whether some of what was read has yet to take effect."""
 
     @property
     def is_in_transaction(self) -> bool:
@@ -69,12 +77,17 @@ class CommittedReader:
         reader is behind a change when it is yielded. Raises KafkaError(INVALID_RECORD,
         CORRUPT_MESSAGE) for a log that cannot be read.
         """
+        return (change for change in self.steps(end) if change is not None)
+
+    def steps(self, end: int) -> Iterator[CommittedRecords | None]:
+        """As `read`, with pauses. At a pause the reader may be ahead of what it has yielded."""
         for batch in metadata_batches(self._log, self.offset, end):
             self.offset = batch.next_offset
             if batch.is_control:
                 self._note_quorum_records(batch)
+                yield None
                 continue
-            changes = self._changes(batch)
+            changes = yield from self._changes(batch)
             if changes or self._bracket is None:
                 yield CommittedRecords(changes, batch.last_offset, batch.partition_leader_epoch)
 
@@ -91,11 +104,13 @@ class CommittedReader:
             else:
                 self._bracket = None
 
-    def _changes(self, batch: RecordBatch) -> list[Message]:
-        """The records of a batch that take effect with it."""
+    def _changes(self, batch: RecordBatch) -> Generator[None, None, list[Message]]:
+        """The records of a batch that take effect with it, after some pauses."""
         changes: list[Message] = []
         bracket = self._bracket
-        for record in batch.records():
+        for count, record in enumerate(batch.records(), 1):
+            if not count % RECORDS_A_STEP:
+                yield
             message = decoded(self._log, record.value or b"", batch)
             match message:
                 case BeginTransactionRecord():

@@ -286,6 +286,11 @@ class MetadataLog:
         return self.reader.is_in_transaction
 
     @property
+    def is_between_changes(self) -> bool:
+        """Whether the image of what is committed is all that has been read of the log."""
+        return not (self.reader.is_in_transaction or self.reader.is_ahead)
+
+    @property
     def quorum_records(self) -> list[QuorumRecord]:
         """The last records on the quorum's version and voters, which a snapshot must repeat."""
         values = self.reader.quorum_records

@@ -24,8 +24,12 @@ NO_LEADER = -1
 class QuorumListener(Protocol):
     """Callbacks for changes of the metadata log (`RaftClient.Listener`). No call may block."""
 
-    def on_high_watermark(self, offset: int) -> None:
-        """Everything below this offset is committed."""
+    def on_high_watermark(self, offset: int) -> bool:
+        """Everything below this offset is committed.
+
+        Returns whether the listener is done with all of it. If not, call it again in a later turn
+        of the event loop: it has done what fits into one.
+        """
         ...
 
     def on_elected(self, epoch: int) -> None:
@@ -117,7 +121,8 @@ class SoleVoter:
     def flush_now(self) -> None:
         """As `flush`, but block."""
         self._log.flush()
-        self._notify_high_watermark()
+        while not self._notify_high_watermark():
+            pass
 
     async def flush(self) -> None:
         """See `MetadataQuorum`."""
@@ -131,7 +136,8 @@ class SoleVoter:
         except OSError as error:
             raise log.fail_flush(error) from error
         log.complete_flush(task)
-        self._notify_high_watermark()
+        while not self._notify_high_watermark():  # noqa: ASYNC110 -- each call does some of it
+            await asyncio.sleep(0)
 
     async def resign(self) -> None:
         """See `MetadataQuorum`. Nobody else can be elected: this node leads the next epoch.
@@ -146,6 +152,6 @@ class SoleVoter:
         self.start(listener)
         await self.flush()
 
-    def _notify_high_watermark(self) -> None:
+    def _notify_high_watermark(self) -> bool:
         assert self._listener is not None
-        self._listener.on_high_watermark(self._log.high_watermark)
+        return self._listener.on_high_watermark(self._log.high_watermark)

@@ -6,7 +6,7 @@
 Rules (Kafka's `KafkaRaftClient.ListenerContext`):
 
 - the controller hears that it leads only after it has replayed everything below the start of the
-  epoch, and only while this node still leads it;
+  epoch, which may take many turns of the event loop, and only while this node still leads it;
 - it hears at once that it no longer leads, once for each time that it heard that it does;
 - only the leader of exactly this epoch appends, at this moment and not as of an earlier event.
 """
@@ -54,6 +54,8 @@ class QuorumMember:
         self._listener: QuorumListener | None = None
         self._callbacks: list[Callable[[], None]] = []
         self._high_watermark = 0
+        # Whether the controller has yet to replay or to publish some of what is committed.
+        self._is_behind = False
         # The epoch that this node leads and its start; None once the controller has heard of it.
         self._won: tuple[int, int] | None = None
         # The epoch that the controller leads as far as it has heard.
@@ -138,13 +140,15 @@ class QuorumMember:
     def on_high_watermark(self, offset: int) -> None:
         """See `quorum.QuorumListener`."""
         self._high_watermark = offset
-        self._controller.on_high_watermark(offset)
-        self._claim()
+        if not self._is_behind:
+            self._go_on()
 
     def on_snapshot_loaded(self, snapshot_id: OffsetAndEpoch) -> None:
         """See `quorum.QuorumListener`."""
         assert self._claimed == _NO_EPOCH, "a leader never loads a snapshot"
         self._controller.on_snapshot_loaded()
+        if not self._is_behind:
+            self._go_on()
 
     def on_failure(self, message: str) -> None:
         """See `quorum.QuorumListener`."""
@@ -156,9 +160,20 @@ class QuorumMember:
         assert self._listener is not None, "the shell reports nothing before it is started"
         return self._listener
 
+    def _go_on(self) -> None:
+        """Have the controller do what fits into this turn, and the rest in later ones.
+
+        The quorum's events come in between.
+        """
+        self._is_behind = not self._controller.on_high_watermark(self._high_watermark)
+        if self._is_behind:
+            self.quorum.in_a_later_turn(self._go_on)
+        else:
+            self._claim()
+
     def _claim(self) -> None:
         """Notify the controller that it leads, if it does and has replayed what was before."""
-        if self._won is None:
+        if self._won is None or self._is_behind:
             return
         epoch, start = self._won
         # The core may be ahead of what it has announced: then the next event says that it is over.

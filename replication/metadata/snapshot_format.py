@@ -11,6 +11,7 @@ snapshot without a footer is incomplete.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError, ProtocolError
@@ -29,6 +30,8 @@ DELETED_SUFFIX = SNAPSHOT_SUFFIX + ".deleted"
 _OFFSET_WIDTH, _EPOCH_WIDTH = 20, 10
 _ID_WIDTH = _OFFSET_WIDTH + 1 + _EPOCH_WIDTH
 _OFFSET_MAX = 2**63 - 1
+_RECORDS_AT_A_TIME = 64
+"""Records of a snapshot that are decoded without a pause."""
 _BATCH_BYTES = 32 * 1024
 """The size from which on a batch is complete: what one batch takes holds up the event loop."""
 
@@ -186,13 +189,15 @@ class SnapshotContent:
             self.quorum.append(QuorumRecord(kind, record.value or b""))
 
     def records(self) -> Iterator[Sequence[Message]]:
-        """The records that build the image, batch by batch.
+        """The records that build the image, some at a time.
 
         Raises KafkaError(INVALID_RECORD) for a record of an unknown type or version.
         """
         for batch in self._batches:
+            records = iter(batch.records())
             try:
-                yield [decode_record(record.value or b"") for record in batch.records()]
+                while some := list(islice(records, _RECORDS_AT_A_TIME)):
+                    yield [decode_record(record.value or b"") for record in some]
             except KafkaError as error:
                 raise KafkaError(
                     ErrorCode.INVALID_RECORD,

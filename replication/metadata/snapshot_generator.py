@@ -121,7 +121,7 @@ class SnapshotGenerator:
         latest = self._snapshots.latest
         if (
             image.offset < 0
-            or self._metadata_log.is_in_transaction
+            or not self._metadata_log.is_between_changes
             or self._snapshots.is_fetching()
         ):
             return ""

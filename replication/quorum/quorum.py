@@ -219,6 +219,20 @@ class Quorum:
         """Give up the leadership of an epoch; does nothing if this node does not lead it."""
         self._post(lambda now_ms: self._core.resign(epoch, now_ms))
 
+    def in_a_later_turn(self, work: Callable[[], None]) -> None:
+        """Call `work` in a later turn of the event loop, as one of the events.
+
+        Like what the listener does, it is never called while the log is truncated or replaced, and
+        its failure ends this node's part in the quorum.
+        """
+
+        def event(_: int) -> list[Action]:
+            work()
+            return []
+
+        # Not at once: events that are in the queue already may be handled in the same turn.
+        asyncio.get_running_loop().call_soon(self._post, event)
+
     def _post(self, event: Event) -> None:
         self._events.put_nowait(event)
 

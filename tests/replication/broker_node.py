@@ -128,6 +128,7 @@ async def broker_node(
 ) -> AsyncGenerator[BrokerNode, None]:
     """A broker that is stopped cleanly at the end of the story."""
     node = BrokerNode(loop, files, remote_tier, is_metadata_writer=is_metadata_writer)
+    await node.replicas.until_settled()
     yield node
     await node.stop()
 

@@ -96,7 +96,7 @@ class _WatchedBroker(Broker):
 
     context: BrokerContext | None = None
 
-    def _build_broker(
+    async def _build_broker(
         self,
         server: SocketServer,
         storage: NodeStorage,
@@ -104,7 +104,7 @@ class _WatchedBroker(Broker):
         dynamic_config: DynamicConfig,
         compaction: LogCompaction,
     ) -> BrokerContext:
-        self.context = super()._build_broker(
+        self.context = await super()._build_broker(
             server, storage, controller, dynamic_config, compaction
         )
         return self.context

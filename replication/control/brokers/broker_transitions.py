@@ -4,7 +4,8 @@
     CONTROLLED_SHUTDOWN   mark as stopping, then leaderships and ISR memberships away
     FENCED, SHUTDOWN_NOW  leaderships and ISR memberships away, then fence
 
-A broker with more partitions than one change may have records takes its step in several changes.
+A broker with more partitions than `RECORDS_PER_PART` takes its step in several changes: to decide
+on ten thousand partitions takes half a second, in which the event loop would answer nobody.
 Each is decided on the image that the last one results in, so a leader that has brought the broker
 back into an ISR in between is no problem. The record of the registration comes in the first change
 of a broker that arrives and in the last of one that leaves: nobody is elected who cannot lead, and
@@ -21,7 +22,7 @@ from ....clients.kafka_uuid import Uuid
 from ....storage.config import LogConfig
 from ...metadata.cluster_image import BrokerImage, ClusterImage
 from ...metadata.metadata_records import BrokerRegistrationChangeRecord
-from ..controller_config import RECORDS_PER_OPERATION_MAX
+from ..controller_config import RECORDS_PER_PART
 from ..leadership.leader_and_isr import ELR_FEATURE, LostBroker, with_broker, without_broker
 from .broker_states import BrokerState
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ....clients.protocol.schema import Message
 
 _SET, _CLEARED = 1, -1
+FOR_A_PART = RECORDS_PER_PART + 1
+"""One more than fit into a change: then `first_part` knows that these are not all."""
 
 
 def step_records(
@@ -38,11 +41,12 @@ def step_records(
     match target:
         case BrokerState.UNFENCED:
             change = [] if not broker.fenced else [_change(broker, fenced=_CLEARED)]
-            return [*change, *with_broker(image, broker.broker_id, defaults)]
+            return [*change, *with_broker(image, broker.broker_id, defaults, FOR_A_PART)]
         case BrokerState.CONTROLLED_SHUTDOWN:
             is_marked = broker.in_controlled_shutdown
             change = [] if is_marked else [_change(broker, in_controlled_shutdown=_SET)]
-            return [*change, *without_broker(image, LostBroker(broker.broker_id), defaults)]
+            lost = LostBroker(broker.broker_id)
+            return [*change, *without_broker(image, lost, defaults, FOR_A_PART)]
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
             return fence_records(image, broker, defaults)
 
@@ -53,7 +57,8 @@ def fence_records(image: ClusterImage, broker: BrokerImage, defaults: LogConfig)
     One that is fenced and shuts down gets another record of it, as in Kafka.
     """
     lost = LostBroker(broker.broker_id)
-    return [*without_broker(image, lost, defaults), _change(broker, fenced=_SET)]
+    changes = without_broker(image, lost, defaults, FOR_A_PART)
+    return [*changes, _change(broker, fenced=_SET)]
 
 
 def restart_records(
@@ -66,7 +71,7 @@ def restart_records(
     """
     has_elr = image.features.get(ELR_FEATURE, 0) > 0
     lost = LostBroker(broker_id, is_unclean=has_elr and not was_clean)
-    return [*without_broker(image, lost, defaults)]
+    return [*without_broker(image, lost, defaults, FOR_A_PART)]
 
 
 def removal_records(image: ClusterImage, broker_id: int, defaults: LogConfig) -> "list[Message]":
@@ -75,7 +80,7 @@ def removal_records(image: ClusterImage, broker_id: int, defaults: LogConfig) ->
     It may be an eligible leader until it registers again, and is then taken for one that stopped
     uncleanly (`handleBrokerUnregistered`).
     """
-    return [*without_broker(image, LostBroker(broker_id), defaults)]
+    return [*without_broker(image, LostBroker(broker_id), defaults, FOR_A_PART)]
 
 
 def cordon_record(broker: BrokerImage, cordoned: Sequence[Uuid] | None) -> "list[Message]":
@@ -91,7 +96,7 @@ def cordon_record(broker: BrokerImage, cordoned: Sequence[Uuid] | None) -> "list
 
 def first_part(records: "Sequence[Message]") -> "tuple[Sequence[Message], bool]":
     """As many records as fit into one change, and whether these are all."""
-    return records[:RECORDS_PER_OPERATION_MAX], len(records) <= RECORDS_PER_OPERATION_MAX
+    return records[:RECORDS_PER_PART], len(records) <= RECORDS_PER_PART
 
 
 def leads_any(image: ClusterImage, broker_id: int) -> bool:

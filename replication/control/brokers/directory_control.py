@@ -54,9 +54,11 @@ def directories_failed(
     broker_id: int,
     failed: Collection[Uuid],
     defaults: LogConfig = TOPIC_DEFAULTS,
+    limit: int | None = None,
 ) -> Decision[None]:
     """Remove all replicas in a broker's failed directories from leadership and ISR.
 
+    `limit` is as in `without_broker`; the record of the directories comes last all the same.
     Raises KafkaError(BROKER_ID_NOT_REGISTERED).
     """
     broker = image.brokers.get(broker_id)
@@ -67,7 +69,7 @@ def directories_failed(
     if not set(failed) & set(broker.directories):
         return Decision([], None)
     lost = LostBroker(broker_id, directories=failed)
-    records: list[Message] = [*without_broker(image, lost, defaults)]
+    records: list[Message] = [*without_broker(image, lost, defaults, limit)]
     records.append(
         BrokerRegistrationChangeRecord(
             broker_id=broker_id,

@@ -4,6 +4,9 @@ A replica that is assigned to a directory that is not online leaves ISR and lead
 record. See `ReplicationControlManager.handleAssignReplicasToDirs`.
 """
 
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ....clients.errors import ErrorCode
@@ -16,6 +19,8 @@ from ....clients.protocol.messages.assign_replicas_to_dirs import (
 )
 from ....clients.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
+    DirectoryData as RequestedDirectory,
+    TopicData as RequestedTopic,
 )
 from ....storage.config import LogConfig
 from ...metadata.cluster_image import BrokerImage, ClusterImage
@@ -58,6 +63,46 @@ def decide_assignments(
         ]
         response.directories.append(DirectoryData(id=directory.id, topics=topics))
     return Decision(assignments.records, response)
+
+
+def parts_of(request: AssignReplicasToDirsRequest, size: int) -> list[AssignReplicasToDirsRequest]:
+    """The same request as several, each for `size` replicas at most."""
+    requested = [
+        (directory.id, topic.topic_id, partition)
+        for directory in request.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
+    if len(requested) <= size:
+        return [request]
+    parts: list[AssignReplicasToDirsRequest] = []
+    for first in range(0, len(requested), size):
+        part = AssignReplicasToDirsRequest(
+            broker_id=request.broker_id, broker_epoch=request.broker_epoch
+        )
+        for directory_id, in_directory in groupby(requested[first : first + size], itemgetter(0)):
+            topics = [
+                RequestedTopic(topic_id=topic_id, partitions=[each for _, _, each in some])
+                for topic_id, some in groupby(in_directory, itemgetter(1))
+            ]
+            part.directories.append(RequestedDirectory(id=directory_id, topics=topics))
+        parts.append(part)
+    return parts
+
+
+def joined(answers: Sequence[AssignReplicasToDirsResponse]) -> AssignReplicasToDirsResponse:
+    """The answer to a request whose parts have these answers."""
+    response = AssignReplicasToDirsResponse()
+    for directory in (each for answer in answers for each in answer.directories):
+        last = response.directories[-1] if response.directories else None
+        if last is None or last.id != directory.id:
+            response.directories.append(directory)
+        elif last.topics and last.topics[-1].topic_id == directory.topics[0].topic_id:
+            last.topics[-1].partitions += directory.topics[0].partitions
+            last.topics += directory.topics[1:]
+        else:
+            last.topics += directory.topics
+    return response
 
 
 class _Assignments:

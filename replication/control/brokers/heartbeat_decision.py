@@ -25,7 +25,7 @@ from .broker_states import (
     next_state,
     state_of,
 )
-from .broker_transitions import cordon_record, first_part, leads_any, step_records
+from .broker_transitions import FOR_A_PART, cordon_record, first_part, leads_any, step_records
 from .directory_control import directories_failed
 from .sessions import BrokerIdAndEpoch
 
@@ -128,7 +128,7 @@ def offline_directories(
 
     def decide(image: ClusterImage) -> Decision[bool | None]:
         registered_broker(image, broker)
-        records = directories_failed(image, broker.broker_id, offline, defaults).records
+        records = directories_failed(image, broker.broker_id, offline, defaults, FOR_A_PART).records
         part, is_done = first_part(records)
         return Decision(part, True if is_done else None)
 

@@ -1,7 +1,13 @@
 """AlterPartition and AssignReplicasToDirs as messages; the decisions know no messages.
 
-See `alter_partition.py` and `directory_control.py`.
+A leader may ask for thousands of partitions at once. Each has its own result, so the controller
+decides on some of them at a time (`parts_of`), and joins the answers. See `alter_partition.py` and
+`directory_control.py`.
 """
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from ....clients.errors import ErrorCode
 from ....clients.kafka_uuid import Uuid
@@ -13,6 +19,7 @@ from ....clients.protocol.messages.alter_partition import (
 from ....clients.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
     PartitionData as RequestedPartition,
+    TopicData as RequestedTopic,
 )
 from ....storage.config import LogConfig
 from ...metadata.cluster_image import ClusterImage
@@ -43,6 +50,33 @@ def decide_alter_partition(
     ]
     decision = alter_partitions(image, sender, changes, defaults)
     return Decision(decision.records, _response(request, list(decision.answer)))
+
+
+def parts_of(request: AlterPartitionRequest, size: int) -> list[AlterPartitionRequest]:
+    """The same request as several, each for `size` partitions at most."""
+    requested = [(topic.topic_id, each) for topic in request.topics for each in topic.partitions]
+    if len(requested) <= size:
+        return [request]
+    parts: list[AlterPartitionRequest] = []
+    for first in range(0, len(requested), size):
+        part = AlterPartitionRequest(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
+        for topic_id, some in groupby(requested[first : first + size], itemgetter(0)):
+            partitions = [partition for _, partition in some]
+            part.topics.append(RequestedTopic(topic_id=topic_id, partitions=partitions))
+        parts.append(part)
+    return parts
+
+
+def joined(answers: Sequence[AlterPartitionResponse]) -> AlterPartitionResponse:
+    """The answer to a request whose parts have these answers."""
+    response = AlterPartitionResponse()
+    for answer in answers:
+        for topic in answer.topics:
+            if response.topics and response.topics[-1].topic_id == topic.topic_id:
+                response.topics[-1].partitions += topic.partitions
+            else:
+                response.topics.append(topic)
+    return response
 
 
 def _members(partition: RequestedPartition) -> list[ReplicaEpoch]:

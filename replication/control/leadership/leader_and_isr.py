@@ -93,12 +93,16 @@ class LostBroker(NamedTuple):
 
 
 def without_broker(
-    image: ClusterImage, lost: LostBroker, defaults: LogConfig = TOPIC_DEFAULTS
+    image: ClusterImage,
+    lost: LostBroker,
+    defaults: LogConfig = TOPIC_DEFAULTS,
+    limit: int | None = None,
 ) -> list[PartitionChangeRecord]:
     """The changes when a broker is fenced, shuts down, is unregistered or loses a log directory.
 
     Its replicas leave ISR and leadership. In a cluster with ELR they become eligible leaders where
-    the ISR gets too small; if the broker stopped uncleanly, or is unregistered, they are not.
+    the ISR gets too small; if the broker stopped uncleanly, or is unregistered, they are not. There
+    are `limit` changes at most: the caller asks again on the image that they result in.
     """
     changes = PartitionChanges(image, defaults, leaving=lost.broker_id)
     unclean = (lost.broker_id,) if lost.is_unclean else ()
@@ -109,6 +113,8 @@ def without_broker(
             members += partition.elr
         if lost.broker_id not in members:
             continue
+        if len(records) == limit:
+            break
         directory = partition.directory(lost.broker_id)
         if lost.directories is not None and directory not in lost.directories:
             continue
@@ -120,16 +126,25 @@ def without_broker(
 
 
 def with_broker(
-    image: ClusterImage, broker_id: int, defaults: LogConfig = TOPIC_DEFAULTS
+    image: ClusterImage,
+    broker_id: int,
+    defaults: LogConfig = TOPIC_DEFAULTS,
+    limit: int | None = None,
 ) -> list[PartitionChangeRecord]:
-    """The changes when a broker is unfenced: it leads partitions without a leader if it may."""
+    """The changes when a broker is unfenced: it leads partitions without a leader if it may.
+
+    `limit` is as in `without_broker`.
+    """
     changes = PartitionChanges(image, defaults, arriving=broker_id)
-    records = [
-        changes.change(topic, number, PartitionTarget())
-        for topic, number, partition in _partitions(image)
-        if partition.leader == NO_LEADER
-    ]
-    return [record for record in records if record is not None]
+    records: list[PartitionChangeRecord] = []
+    for topic, number, partition in _partitions(image):
+        if partition.leader != NO_LEADER:
+            continue
+        if len(records) == limit:
+            break
+        record = changes.change(topic, number, PartitionTarget())
+        records += [] if record is None else [record]
+    return records
 
 
 def elect_uncleanly(

@@ -17,6 +17,7 @@ from tierlog.replication.control.controller import Controller
 from tierlog.replication.control.controller_config import ControllerConfig
 from tierlog.replication.control.controller_loop import ControllerTools
 from tierlog.replication.control.controller_state import ControllerState
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.quorum_member import QuorumMember
 from tierlog.replication.raft.election_state import ElectionState
@@ -98,6 +99,33 @@ async def test_no_more_changes_are_appended_than_may_wait_for_their_commit(
         assert member.controller.image is image
         member.executor.may_end.set()
         assert codes(await asyncio.gather(*creating)) == [0] * 6
+        assert sorted(member.controller.image.topics_by_name) == SIX
+
+
+async def test_a_leader_is_deposed_before_it_has_published_all_that_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It replays the rest as a standby, and refuses who waits for it: it cannot answer for it."""
+    monkeypatch.setattr("tierlog.replication.control.controller_loop._RECORDS_PER_TURN", 1)
+
+    async with one_member(tmp_path) as member:
+        member.executor.hold()
+        creating = await member.create_one_by_one()
+        published: list[int] = []
+
+        def depose(image: ClusterImage, _: ClusterDelta) -> None:
+            published.append(len(image.topics_by_name))
+            if published == [0, 1, 2]:
+                epoch = member.member.quorum.epoch
+                asyncio.get_running_loop().call_soon(member.member.on_leader, 2, epoch + 1, -1)
+
+        member.controller.subscribe(depose)
+        member.executor.may_end.set()
+        responses = await asyncio.gather(*creating)
+        refused = codes(responses).count(ErrorCode.NOT_CONTROLLER)
+        assert codes(responses) == [0] * (6 - refused) + [ErrorCode.NOT_CONTROLLER] * refused
+        assert refused >= 2
+        await eventually(lambda: published[-1] == 6)
         assert sorted(member.controller.image.topics_by_name) == SIX
 
 

@@ -13,8 +13,14 @@ from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.leader.log_reader import LogReader
-from tierlog.replication.leader.partition_backlog import CHANGED_AT_ONCE, CHANGED_PER_TURN
+from tierlog.replication.leader.partition_backlog import (
+    CHANGED_AT_ONCE,
+    CHANGED_PER_TURN,
+    CONFIGURED_AT_ONCE,
+)
+from tierlog.replication.metadata.cluster_image import ConfigResourceType
 from tierlog.replication.metadata.metadata_records import (
+    ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
@@ -102,6 +108,41 @@ async def test_a_topic_that_is_deleted_meanwhile_is_gone_at_once(leader: Leader)
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(leader.replicas.partitions) == 1
+
+
+def configure(leader: Leader, max_message_bytes: int) -> None:
+    leader.publish(
+        ConfigRecord(
+            resource_type=ConfigResourceType.TOPIC,
+            resource_name="many",
+            name="max.message.bytes",
+            value=str(max_message_bytes),
+        )
+    )
+
+
+def configured(leader: Leader, max_message_bytes: int) -> int:
+    """How many of the many partitions have that configuration."""
+    return sum(
+        each.log.config.max_message_bytes == max_message_bytes
+        for name, each in leader.replicas.partitions.items()
+        if name.topic == "many"
+    )
+
+
+async def test_the_configuration_of_very_many_partitions_leaves_the_loop_to_others(
+    leader: Leader,
+) -> None:
+    await follow_many(leader)
+    configure(leader, 1234)
+    assert configured(leader, 1234) == CONFIGURED_AT_ONCE
+    await leader.replicas.until_settled()
+    assert configured(leader, 1234) == MANY
+
+    configure(leader, 4321)
+    configure(leader, 99)
+    await leader.replicas.until_settled()
+    assert configured(leader, 99) == MANY, "what waits gets the newest configuration"
 
 
 async def test_a_fetch_that_waits_for_all_of_them_looks_at_each_once_more(

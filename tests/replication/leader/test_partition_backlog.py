@@ -8,6 +8,10 @@ from tierlog.replication.leader.partition_backlog import PartitionBacklog
 COUNT = 20
 
 
+def _nothing(_: object) -> None:
+    """Do nothing to partitions."""
+
+
 async def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None:
     made: list[TopicPartition] = []
     failures: list[object] = []
@@ -19,7 +23,7 @@ async def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
-    backlog = PartitionBacklog(make, lambda names: None, lambda names: None)
+    backlog = PartitionBacklog(make, _nothing, _nothing, _nothing)
     for number in range(COUNT):
         backlog.make_later(TopicPartition("orders", number))
     for _ in range(2 * COUNT):
@@ -30,7 +34,7 @@ async def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -
 
 
 async def test_nothing_is_queued_after_the_stop() -> None:
-    backlog = PartitionBacklog(lambda name: None, lambda names: None, lambda names: None)
+    backlog = PartitionBacklog(_nothing, _nothing, _nothing, _nothing)
     backlog.stop()
     backlog.make_later(TopicPartition("orders", 0))
     backlog.make_again(TopicPartition("orders", 1))

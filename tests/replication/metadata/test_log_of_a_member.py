@@ -2,6 +2,7 @@
 
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.replication.control.controller_state import ControllerCore
+from tierlog.replication.control.standby_replay import StandbyReplay
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import BeginTransactionRecord
 from tierlog.replication.metadata.snapshot_format import SnapshotId
@@ -89,7 +90,9 @@ def test_a_standby_begins_anew_with_a_snapshot_that_it_loads(led: Metadata) -> N
     writing.sync()
     writing.freeze()
     log.snapshots.install(snapshot_id, 0)
-    core.reload(log.replay_snapshot())
+    replay = StandbyReplay(core, log, lambda _: None)
+    replay.begin_with_snapshot()
+    assert replay.go_on(snapshot_id.offset) or replay.go_on(snapshot_id.offset)
     assert core.committed == led.image
     assert log.reader.offset == log.end_offset == snapshot_id.offset
 

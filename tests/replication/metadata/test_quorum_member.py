@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.quorum_member import QuorumMember
 from tierlog.replication.raft.election_state import ElectionState
 from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.raft.raft_messages import VoteRequest, VoteResponse
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
@@ -43,9 +45,16 @@ class OneVoter:
         self.heard: list[str] = []
         self.high_watermark = 0
         self.refuses: KafkaError | None = None
+        self.has_replayed = True
+        self.turns = 0
+        self.fails_to_replay: Exception | None = None
 
-    def on_high_watermark(self, offset: int) -> None:
+    def on_high_watermark(self, offset: int) -> bool:
         self.high_watermark = offset
+        if self.fails_to_replay is not None:
+            raise self.fails_to_replay
+        self.turns += 1
+        return self.has_replayed
 
     def on_elected(self, epoch: int) -> None:
         if self.refuses is not None:
@@ -95,6 +104,31 @@ async def test_it_claims_the_lead_when_the_start_of_its_epoch_is_committed(tmp_p
         voter.executor.may_end.set()
         await voter.until(lambda: voter.heard != [])
         assert voter.heard == [ELECTED % (1, 0)]
+
+
+async def test_it_claims_nothing_while_the_controller_still_replays(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        voter.has_replayed = False
+        await voter.member.start(voter)
+        await voter.until(lambda: voter.turns > 2)
+        # In between, the quorum answers other nodes.
+        asked = VoteRequest(None, 1, ZERO_UUID, 2, ZERO_UUID, 1, 0, 0, pre_vote=True)
+        answer = await voter.member.quorum.handle(asked)
+        assert isinstance(answer.response, VoteResponse)
+        assert voter.heard == []
+        voter.has_replayed = True
+        await voter.until(lambda: voter.heard != [])
+        assert voter.heard == [ELECTED % (1, 0)]
+
+
+async def test_a_log_that_cannot_be_replayed_in_a_later_turn_ends_its_part(tmp_path: Path) -> None:
+    async with one_voter(tmp_path) as voter:
+        voter.has_replayed = False
+        await voter.member.start(voter)
+        await voter.until(lambda: voter.turns > 2)
+        voter.fails_to_replay = KafkaError(ErrorCode.INVALID_RECORD, "No.")
+        await voter.until(lambda: voter.heard != [])
+        assert voter.heard == [FAILED]
 
 
 async def test_a_claim_does_not_outlive_a_newer_leader(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""How long each turn of the event loop holds it, as processor time of its thread."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+
+
+class Turn(NamedTuple):
+    """One callback of the loop."""
+
+    cpu_ms: float
+    name: str
+
+
+class Turns:
+    """The turns of one loop, while they are measured."""
+
+    def __init__(self) -> None:
+        self.all: list[Turn] = []
+
+    def take_longest(self) -> Turn:
+        """The longest turn since the last call."""
+        turns, self.all = self.all, []
+        return max(turns, default=Turn(0, "none"))
+
+
+@contextmanager
+def measured_turns() -> Generator[Turns]:
+    """Measure all turns. The garbage collector waits: when it runs is no property of a turn."""
+    turns, run = Turns(), asyncio.Handle._run
+
+    def measured(self: asyncio.Handle) -> None:
+        name = repr(self)
+        began = time.thread_time()
+        run(self)
+        turns.all.append(Turn(1_000 * (time.thread_time() - began), name))
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(asyncio.Handle, "_run", measured)
+            yield turns
+    finally:
+        gc.enable()
