@@ -198,6 +198,7 @@ class HostedPartitions:
         is_start, room = delta.base.offset < 0, CHANGED_AT_ONCE
         # The logs of an earlier life were opened before the start.
         logs = self._log_manager.all_logs() if is_start else ()
+        later: list[TopicPartition] = []
         opened = {log.topic_partition for log in logs}
         for changed in delta.changed_topics.values():
             for number, partition_image in changed.changed_partitions.items():
@@ -210,10 +211,11 @@ class HostedPartitions:
                 if needs_log and not self._backlog.has_room():
                     self._backlog.make_later(name)
                 elif not needs_log and room <= 0:
-                    self._backlog.change_later(name)
+                    later.append(name)
                 else:
                     room -= not needs_log
                     self._publish_partition(image, changed, number, partition_image, changes)
+        self._backlog.change_later(later)
 
     def _publish_configs(
         self, image: ClusterImage, delta: ClusterDelta, changes: RoleChanges
@@ -304,9 +306,9 @@ class HostedPartitions:
         manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
         for log in (*manager.all_logs(), *manager.future_logs.all()):
             name = log.topic_partition
-            if name in self.by_name or name in self.offline or name in self._unfinished:
+            if self._backlog.is_waiting(name) or name in self.by_name:
                 continue
-            if self._backlog.is_waiting(name):
+            if name in self.offline or name in self._unfinished:
                 continue
             if log.topic_id in image.deleted_topic_ids:
                 _log.info("Deleting log %s: its topic was deleted", log.directory)

@@ -16,7 +16,7 @@ Each turn is limited by counts, not by time, so that a simulation can replay it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
 from ...clients.topic_partition import TopicPartition
@@ -66,7 +66,7 @@ class PartitionBacklog:
 
     def is_waiting(self, name: TopicPartition) -> bool:
         """Whether a partition waits to be created or changed."""
-        return name in self._new or name in self._again or name in self._changed
+        return name in self._changed or name in self._new or name in self._again
 
     async def until_empty(self) -> None:
         """Wait until all is done but what is tried again after a failure."""
@@ -84,10 +84,10 @@ class PartitionBacklog:
         self._new[name] = None
         self._wake()
 
-    def change_later(self, name: TopicPartition) -> None:
-        if self._is_stopped:
+    def change_later(self, names: Collection[TopicPartition]) -> None:
+        if self._is_stopped or not names:
             return
-        self._changed[name] = None
+        self._changed.update(dict.fromkeys(names))
         self._wake()
 
     def configure_later(self, name: TopicPartition) -> None:

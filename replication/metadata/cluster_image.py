@@ -297,11 +297,13 @@ class ClusterDelta:
                 "A topic never loses a partition."
             )
             partitions: Mapping[int, PartitionImage] = {} if old is None else old.partitions
-            changed = {
-                number: partition
-                for number, partition in topic.partitions.items()
-                if partitions.get(number) != partition
-            }
+            changed = topic.partitions
+            if partitions:
+                changed = {
+                    number: partition
+                    for number, partition in topic.partitions.items()
+                    if partitions.get(number) != partition
+                }
             if old is None or changed:
                 topic_delta = TopicDelta(topic.name, topic_id, old is None)
                 topic_delta.changed_partitions.update(changed)

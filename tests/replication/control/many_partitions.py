@@ -47,7 +47,7 @@ from .cluster_story import QUIET, broker_data, directory_id
 BROKERS = (1, 2, 3)
 ELECTIONS_EVERY_S = 60
 """How often partitions go back to their preferred leaders."""
-PARTITIONS_A_TOPIC = 500
+PARTITIONS_A_TOPIC = 250
 _CONFIG = QUIET._replace(
     auto_leader_rebalance=True, leader_imbalance_check_interval_s=ELECTIONS_EVERY_S
 )

@@ -38,5 +38,5 @@ async def test_nothing_is_queued_after_the_stop() -> None:
     backlog.stop()
     backlog.make_later(TopicPartition("orders", 0))
     backlog.make_again(TopicPartition("orders", 1))
-    backlog.change_later(TopicPartition("orders", 2))
+    backlog.change_later([TopicPartition("orders", 2)])
     assert len(backlog) == 0
