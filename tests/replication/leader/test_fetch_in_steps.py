@@ -16,7 +16,7 @@ from tierlog.tests.replication.broker_node import BrokerNode, count_waiting, val
 from tierlog.tests.replication.node import create, delete
 from tierlog.tests.simulation.loop import SimulatedLoop
 
-MANY = 10 * PARTITIONS_A_STEP
+MANY = 4 * PARTITIONS_A_STEP
 LAST = MANY - 1
 Steps = Generator[None, None, "FetchResults | asyncio.Future[FetchResults]"]
 
