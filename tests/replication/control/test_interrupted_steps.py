@@ -1,4 +1,4 @@
-"""A controller ends in the middle of a step that it takes in parts: the next one goes on with it."""
+"""A controller ends in the middle of a step that takes several parts: the next one goes on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
