@@ -126,3 +126,35 @@ def test_a_broker_that_starts_again_leads_nothing_yet() -> None:
         assert led_by(node, 2) == 0
 
     tell(first, then)
+
+
+@pytest.mark.parametrize("starts_again", [True, False])
+async def test_a_broker_that_returns_while_it_is_fenced_is_fenced_before_it_leads(
+    loop: SimulatedLoop, starts_again: bool
+) -> None:
+    node = Node(loop, SimulatedDisk())
+    async with running(node):
+        for broker_id in BROKERS:
+            await node.join(broker_id)
+        await node.create(PARTITIONS_A_TOPIC)
+        returned: list[asyncio.Task[None]] = []
+
+        async def come_back() -> None:
+            if starts_again:
+                await node.control.register_broker(broker_data(2, incarnation=2))
+            await node.beat(2)
+
+        def note(*_: object) -> None:
+            if not returned and not node.image.brokers[2].fenced and led_by(node, 2) == led - PART:
+                returned.append(asyncio.ensure_future(come_back()))
+
+        led = led_by(node, 2)
+        node.controller.subscribe(note)
+        await node.keep_alive(1, 3, for_s=12)
+        assert returned
+        await returned[0]
+        await node.keep_alive(*BROKERS, for_s=4)
+        assert node.image.brokers[2].is_active
+        assert led_by(node, 2) == 0
+        assert led_by(node, -1) == 0
+        assert not any(2 in partition.isr for partition in node.partitions)
