@@ -55,7 +55,8 @@ from ..network.connection import ConnectedClient
 from ..network.response import DeferredResponse, Refused, Response
 from ..request.context import BrokerContext, Deferred, NoAnswer, NodeContext, RequestContext
 from ..request.fetch_session import PARTITIONS_AT_ONCE
-from ..request.large_requests import run_slice
+from ..request.large_requests import LargeRequests, run_slice
+from .follower_fetches import is_of_follower
 from .handler import Handler, Measured, MeasuredResult, Throttled
 from .muting import mute_after, muted
 
@@ -119,8 +120,15 @@ _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 _log = logging.getLogger(__name__)
 
 
-_ClientKey = tuple[str, str]
-"""A client's principal and address."""
+class _Turns(NamedTuple):
+    """Where the large requests of a client wait for their turn."""
+
+    queue: LargeRequests
+    client: tuple[str, str]
+    """Its principal and address: the clients of a queue take turns."""
+
+    def submit(self, work: Generator[None, None, object]) -> "asyncio.Future[object]":
+        return self.queue.submit(work, self.client)
 
 
 class _Route(NamedTuple):
@@ -147,7 +155,6 @@ class _ParsedHeader:
         "api",
         "body",
         "cache",
-        "client_key",
         "context",
         "epoch",
         "pacing",
@@ -155,6 +162,7 @@ class _ParsedHeader:
         "route",
         "routes",
         "session",
+        "turns",
     )
 
     def __init__(
@@ -165,6 +173,7 @@ class _ParsedHeader:
         route: _Route,
         context: RequestContext,
         session: "Session",
+        queue: LargeRequests,
     ) -> None:
         self.routes = routes
         """The routing table in use when this was parsed; another replaces it when quotas are set or
@@ -174,8 +183,8 @@ class _ParsedHeader:
         self.body = body
         self.route = route
         self.context = context
-        self.client_key = (context.principal, context.client_host)
-        """Under which key its large requests take turns with those of other clients."""
+        self.turns = _Turns(queue, (context.principal, context.client_host))
+        """Those of all its large requests but a follower's fetches."""
         self.session = session
         self.epoch = 0
         """The epoch of the authorizer that allowed what `cache` holds."""
@@ -274,7 +283,7 @@ class Apis:
                     return self._in_turn(header, frame, correlation_id)
                 request = self._decode(header, frame)
                 if request is None or self._is_of_large_session(header.context, request):
-                    return self._in_turn(header, frame, correlation_id, request)
+                    return self._in_turn(header, frame, correlation_id)
                 throttle = self._throttle
                 handled: MeasuredResult
                 if throttle is None:
@@ -287,12 +296,12 @@ class Apis:
                 if cache is not None:
                     _remember(cache, route, frame, request, result)
             if isinstance(result, Message):
-                return self._encode(route, header.client_key, correlation_id, result)
+                return self._encode(route, header.turns, correlation_id, result)
             if isinstance(result, Throttled):
-                return self._mute_after(route, header.client_key, correlation_id, result)
+                return self._mute_after(route, header.turns, correlation_id, result)
         except Exception as error:
             raise self._failure(route, error) from error
-        return self._defer(route, header.client_key, correlation_id, result, len(frame))
+        return self._defer(route, header.turns, correlation_id, result, len(frame))
 
     def _handle_within_quotas(
         self, throttle: "Throttle", header: _ParsedHeader, request: Message, frame: memoryview
@@ -302,13 +311,11 @@ class Apis:
         return throttle.handle(handle, self._broker, header.context, request, nbytes)
 
     def _mute_after(
-        self, route: _Route, client_key: _ClientKey, correlation_id: int, throttled: Throttled
+        self, route: _Route, turns: _Turns, correlation_id: int, throttled: Throttled
     ) -> Response:
         """The response as a frame; its client is muted after it."""
         response, wait_s = throttled
-        encoded = (
-            () if response is None else self._encode(route, client_key, correlation_id, response)
-        )
+        encoded = () if response is None else self._encode(route, turns, correlation_id, response)
         return mute_after(self._loop, encoded, wait_s)
 
     def _is_of_large_session(self, context: RequestContext, request: Message) -> bool:
@@ -324,7 +331,7 @@ class Apis:
     def _defer(
         self,
         route: _Route,
-        client_key: _ClientKey,
+        turns: _Turns,
         correlation_id: int,
         result: Deferred[object] | Coroutine[object, object, Message | None],
         nbytes: int,
@@ -332,7 +339,7 @@ class Apis:
         work, then = result if isinstance(result, Deferred) else (result, _identity)
         # Only a coroutine still uses the request; a future no longer does.
         is_running = isinstance(work, Coroutine)
-        respond = self._responder(route, client_key, correlation_id, then)
+        respond = self._responder(route, turns, correlation_id, then)
         return DeferredResponse(
             work,
             respond,
@@ -341,7 +348,7 @@ class Apis:
         )
 
     def _encode(
-        self, route: _Route, client_key: _ClientKey, correlation_id: int, response: Message
+        self, route: _Route, turns: _Turns, correlation_id: int, response: Message
     ) -> Response:
         """The response as a frame; deferred if it takes longer than a slice to encode."""
         if not route.in_steps:
@@ -350,7 +357,7 @@ class Apis:
         done = run_slice(steps)
         if done is not None:
             return done.value
-        return self._deferred_until(route, self._large_requests.submit(steps, client_key), 0)
+        return self._deferred_until(route, turns.submit(steps), 0)
 
     def _steps(
         self, route: _Route, correlation_id: int, response: Message
@@ -358,27 +365,16 @@ class Apis:
         chunks = yield from encode_in_steps(response, route.version, self._response_bytes_max)
         return _to_frame(chunks, route.head, correlation_id)
 
-    def _in_turn(
-        self,
-        header: "_ParsedHeader",
-        frame: memoryview,
-        correlation_id: int,
-        request: Message | None = None,
-    ) -> Response:
-        """Answer a large request when it is its turn; `request` if it has been decoded already."""
-        work = self._respond_in_steps(header, lasting(frame), correlation_id)
-        queue = self._large_requests
-        if (
-            request is not None
-            and header.context.api_key == ApiKey.FETCH
-            and self._broker.fetch_sessions.is_of_follower(cast("FetchRequest", request).session_id)
-        ):
-            queue = self._broker.follower_requests
-        finished = queue.submit(work, header.client_key)
-        return self._deferred_until(header.route, finished, len(frame))
+    def _in_turn(self, header: "_ParsedHeader", frame: memoryview, correlation_id: int) -> Response:
+        """Answer a large request when it is its turn."""
+        turns = header.turns
+        if is_of_follower(self._broker, header.context, frame, header.body):
+            turns = turns._replace(queue=self._broker.follower_requests)
+        work = self._respond_in_steps(header, lasting(frame), correlation_id, turns)
+        return self._deferred_until(header.route, turns.submit(work), len(frame))
 
     def _respond_in_steps(
-        self, header: "_ParsedHeader", frame: memoryview, correlation_id: int
+        self, header: "_ParsedHeader", frame: memoryview, correlation_id: int, turns: _Turns
     ) -> Generator[None, None, Response]:
         route = header.route
         cls = request_class(header.context.api_key)
@@ -405,7 +401,7 @@ class Apis:
             return mute_after(self._loop, encoded, wait_s)
         # The response to a large request may be long: encode it in steps, whatever its API.
         route = route._replace(in_steps=True)
-        return self._defer(route, header.client_key, correlation_id, response, len(frame))
+        return self._defer(route, turns, correlation_id, response, len(frame))
 
     def _deferred_until(
         self, route: _Route, finished: "asyncio.Future[object]", nbytes: int
@@ -445,7 +441,9 @@ class Apis:
             listener_kind=kind,
             connection=client if kind is ListenerKind.CONTROLLER else None,
         )
-        parsed = _ParsedHeader(self._routes, frame, body, route, context, client.session)
+        parsed = _ParsedHeader(
+            self._routes, frame, body, route, context, client.session, self._large_requests
+        )
         if self._authorizer is not None:
             parsed.epoch = self._authorizer.epoch
         if kind is ListenerKind.CONTROLLER or self._throttle is not None:
@@ -498,7 +496,7 @@ class Apis:
     def _responder(
         self,
         route: _Route,
-        client_key: _ClientKey,
+        turns: _Turns,
         correlation_id: int,
         then: Callable[[object], object],
     ) -> Callable[[asyncio.Future[object]], Response]:
@@ -509,10 +507,10 @@ class Apis:
                     # A cached response is encoded already.
                     return cast("list[Chunk]", response)
                 if isinstance(response, Throttled):
-                    return self._mute_after(route, client_key, correlation_id, response)
+                    return self._mute_after(route, turns, correlation_id, response)
                 if not isinstance(response, Message):
                     return ()
-                return self._encode(route, client_key, correlation_id, response)
+                return self._encode(route, turns, correlation_id, response)
             except Exception as error:
                 raise self._failure(route, error) from error
 

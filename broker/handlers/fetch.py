@@ -28,6 +28,7 @@ from ...clients.protocol.messages.fetch import (
 )
 from ...clients.protocol.primitives import size_of
 from ...clients.topic_partition import TopicIdPartition
+from ...replication.leader.leader_fetch import InTurn
 from ...replication.metadata.cluster_image import ClusterImage
 from ...replication.partition.fetch_data import (
     CONSUMER_REPLICA_ID,
@@ -83,7 +84,9 @@ def handle(
     if access is not None:
         denied = _denied_indexes(access, broker, context, params, fetch)
     if len(fetch.partitions) > PARTITIONS_AT_ONCE:
-        return _in_steps(broker, context, params, fetch, denied)
+        queue = broker.follower_requests if is_follower else broker.large_requests
+        in_turn = partial(queue.submit, client=(context.principal, context.client_host))
+        return _in_steps(broker, context, params, fetch, denied, in_turn)
     everything = range(len(fetch.partitions))
     partitions, unknown = _resolve_all(broker, context, fetch, everything, denied)
     if not partitions:
@@ -100,6 +103,7 @@ def _in_steps(
     params: FetchParams,
     fetch: FetchContext,
     denied: Container[int],
+    in_turn: InTurn,
 ) -> Generator[None, None, _Outcome]:
     """The same for thousands of partitions, with pauses."""
     partitions: list[FetchPartition] = []
@@ -113,12 +117,8 @@ def _in_steps(
         yield
     if not partitions:
         return _respond(broker, context, params, fetch, unknown, [])
-    queue, client = broker.large_requests, (context.principal, context.client_host)
-    if fetch.session is not None and fetch.session.is_follower:
-        queue = broker.follower_requests
-    outcome = yield from broker.replica_manager.leader_fetch.fetch_in_steps(
-        params, partitions, partial(queue.submit, client=client)
-    )
+    fetching = broker.replica_manager.leader_fetch
+    outcome = yield from fetching.fetch_in_steps(params, partitions, in_turn)
     if isinstance(outcome, list):
         return _respond(broker, context, params, fetch, unknown, outcome)
     return Deferred(outcome, partial(_respond, broker, context, params, fetch, unknown))

@@ -41,7 +41,7 @@ from .controller import Controller
 from .controller_config import RECORDS_PER_PART, Decision
 from .controller_duties import ControllerDuties, Duty, loop_ms
 from .controller_state import not_controller, refuse_late
-from .leadership.leader_and_isr import elect_preferred, elect_uncleanly
+from .leadership.leader_and_isr import elect_missing, elect_preferred
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.alter_partition import (
@@ -61,7 +61,7 @@ AnswerT = TypeVar("AnswerT")
 ELECTIONS_PER_CHANGE_MAX = 256
 """The most elections that the controller holds at once without a request."""
 
-_UNCLEAN_INTERVAL_MS = 5 * 60_000
+_ELECTION_INTERVAL_MS = 5 * 60_000
 _FAREWELL_LOOK_S = 0.02
 
 
@@ -91,10 +91,8 @@ class ClusterControl:
         # The end of the log at the last look for whether it grows.
         self._end_offset = -1
         self._look = Duty("look for silent brokers", timing.look_interval_ms, self._fence_silent)
-        duties = [
-            self._look,
-            Duty("hold unclean elections", _UNCLEAN_INTERVAL_MS, self._elect_uncleanly),
-        ]
+        self._elect = Duty("elect missing leaders", _ELECTION_INTERVAL_MS, self._elect_missing)
+        duties = [self._look, self._elect]
         self._death_hint: DeathHint | None = None
         if config.session_after_reset_ms is not None:
             self._death_hint = DeathHint(
@@ -290,6 +288,8 @@ class ClusterControl:
     def _on_role_change(self) -> None:
         self._begin()
         self._duties.on_role_change()
+        # The last controller may have ended between two parts of a broker's return.
+        self._duties.hasten(self._elect, loop_ms())
         self._expect_all()
 
     def _begin(self) -> None:
@@ -359,17 +359,17 @@ class ClusterControl:
         await self._decide_in_parts(decide)
         return False
 
-    async def _elect_uncleanly(self) -> bool:
-        return await self._elect(
-            lambda image: elect_uncleanly(image, ELECTIONS_PER_CHANGE_MAX, self._defaults)
+    async def _elect_missing(self) -> bool:
+        return await self._hold(
+            lambda image: elect_missing(image, ELECTIONS_PER_CHANGE_MAX, self._defaults)
         )
 
     async def _elect_preferred(self) -> bool:
-        return await self._elect(
+        return await self._hold(
             lambda image: elect_preferred(image, ELECTIONS_PER_CHANGE_MAX, self._defaults)
         )
 
-    async def _elect(self, elect: "Callable[[ClusterImage], Sequence[Message]]") -> bool:
+    async def _hold(self, elect: "Callable[[ClusterImage], Sequence[Message]]") -> bool:
         """Hold elections; return whether there may be more."""
 
         def decide(image: ClusterImage) -> Decision[bool]:

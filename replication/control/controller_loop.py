@@ -73,7 +73,7 @@ AnswerT = TypeVar("AnswerT")
 
 ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 
-_WRITES_MAX = 10_000
+WRITES_MAX = 10_000
 _WRITES_PER_FLUSH = 500
 _PENDING_MAX = 10_000
 _RECORDS_PER_TURN = 256
@@ -124,7 +124,7 @@ class ControllerLoop:
         self._role_callbacks: list[Callable[[], None]] = []
         self._on_failure = tools.on_failure
         # None wakes the worker so that it stops.
-        self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
+        self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(WRITES_MAX)
         self._tasks = TaskOwner(1)
         self._worker: asyncio.Task[None] | None = None
         self._empty = ClusterImage(cluster_id)
@@ -367,7 +367,7 @@ class ControllerLoop:
         except asyncio.QueueFull:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{_WRITES_MAX} changes are already queued in the controller.",
+                f"{WRITES_MAX} changes are already queued in the controller.",
             ) from None
         return answer
 
@@ -500,13 +500,18 @@ class ControllerLoop:
 
         Raises KafkaError as `decide`, for the first of them that fails; others may be committed.
         """
-        answers = [self._queue_write(decide) for decide in decisions]
-        if answers:
-            await asyncio.wait(answers)
-        failures = [answer.exception() for answer in answers]
-        for failure in failures:
-            if failure is not None:
-                raise failure
+        answers: list[asyncio.Future[AnswerT]] = []
+        try:
+            for decide in decisions:
+                answers.append(self._queue_write(decide))  # noqa: PERF401 -- the next may fail
+            results = await asyncio.gather(*answers, return_exceptions=True)
+        finally:
+            # Give up those that are queued, if there is no room for all or the caller is cancelled.
+            for answer in answers:
+                answer.cancel()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         return [answer.result() for answer in answers]
 
 

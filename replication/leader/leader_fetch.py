@@ -86,8 +86,8 @@ class LeaderFetch:
         answer.add_done_callback(lambda _: delayed.force_complete())
         try:
             yield from delayed.try_complete_in_steps()
-        except GeneratorExit:
-            # The client has disconnected.
+        except BaseException:
+            # The client has disconnected, or a step has failed: nothing must wait any longer.
             answer.cancel()
             raise
         return answer

@@ -9,7 +9,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.control.brokers.broker_control import unregister_broker
 from tierlog.replication.control.brokers.sessions import BrokerIdAndEpoch
 from tierlog.replication.control.controller_config import ControllerConfig, Decision
-from tierlog.replication.control.leadership.leader_and_isr import elect_preferred, elect_uncleanly
+from tierlog.replication.control.leadership.leader_and_isr import elect_missing, elect_preferred
 from tierlog.replication.control.topics.topic_control import (
     TopicControl,
     create_topics,
@@ -262,7 +262,7 @@ class SimulatedCluster:
         )
 
     def _elect(self, source: QuorumNode) -> None:
-        elect = self.chance.choice((elect_preferred, elect_uncleanly))
+        elect = self.chance.choice((elect_preferred, elect_missing))
 
         def handle(controller: SimulatedController, answer: Answer[None]) -> None:
             controller.write(lambda image: Decision(elect(image, 100), None), answer)

@@ -79,9 +79,12 @@ class HeartbeatDecision:
             if is_first:
                 chosen.append(self._next_state(image, broker, state))
             target, answer = chosen[0]
-            if is_first and target is state:
+            is_over = is_first and target is state
+            if is_over and not self._must_go_on(image, state):
                 return self._stay(broker, state, answer)
             records, is_done = first_part(step_records(image, broker, target, self.defaults))
+            if is_over and not records:
+                return self._stay(broker, state, answer)
             if target is BrokerState.CONTROLLED_SHUTDOWN:
                 self.offsets.on_shutdown(self.broker, self.next_offset() + len(records) - 1)
             if is_done:
@@ -89,6 +92,11 @@ class HeartbeatDecision:
             return Decision(records, answer if is_done else None)
 
         return decide
+
+    def _must_go_on(self, image: ClusterImage, state: BrokerState) -> bool:
+        """Whether a step may be left that another controller has begun and ended before its end."""
+        is_stopping = state is BrokerState.CONTROLLED_SHUTDOWN
+        return is_stopping and leads_any(image, self.broker.broker_id)
 
     def _next_state(
         self, image: ClusterImage, broker: BrokerImage, state: BrokerState

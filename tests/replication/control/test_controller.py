@@ -386,7 +386,7 @@ async def test_a_change_that_has_waited_too_long_is_not_begun(loop: SimulatedLoo
 async def test_of_too_many_changes_that_wait_the_last_is_refused_for_now(
     loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller_loop, "_WRITES_MAX", 2)
+    monkeypatch.setattr(controller_loop, "WRITES_MAX", 2)
     controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
     controller.start(registration())
     names = ("a", "b", "c")

@@ -1,5 +1,8 @@
 """Requests for thousands of partitions, each with its own result: they are decided on in parts."""
 
+import asyncio
+import gc
+
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -10,8 +13,12 @@ from tierlog.clients.protocol.messages import (
     assign_replicas_to_dirs,
     assign_replicas_to_dirs_request as assigned,
 )
+from tierlog.replication.control import controller_loop
 from tierlog.replication.control.brokers import directory_requests
+from tierlog.replication.control.controller_config import Decision
 from tierlog.replication.control.leadership import isr_requests
+from tierlog.replication.metadata.cluster_image import ClusterImage
+from tierlog.replication.metadata.metadata_records import NoOpRecord
 from tierlog.storage.config import LogConfig
 
 from .cluster_story import TOPIC_ID, ClusterStory, directory_id
@@ -127,3 +134,51 @@ async def test_a_long_request_of_an_older_registration_is_refused(
         await cluster.control.alter_partition(alteration(cluster, epoch=1))
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
     assert cluster.partition().isr == (2, 3)
+
+
+@pytest.mark.parametrize("ends", ["the client goes", "the queue is full"])
+async def test_parts_that_are_given_up_are_not_decided(cluster: ClusterStory, ends: str) -> None:
+    controller, loop = cluster.controller, asyncio.get_running_loop()
+    decided: list[ClusterImage] = []
+    unseen: list[object] = []
+    loop.set_exception_handler(lambda _, context: unseen.append(context["message"]))
+
+    def decide(image: ClusterImage) -> Decision[None]:
+        decided.append(image)
+        return Decision([NoOpRecord()], None)
+
+    count = controller_loop.WRITES_MAX + 1 if ends == "the queue is full" else COUNT
+    deciding = asyncio.ensure_future(controller.decide_each([decide] * count))
+    await asyncio.sleep(0)
+    if ends == "the client goes":
+        deciding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await deciding
+    else:
+        with pytest.raises(KafkaError) as full:
+            await deciding
+        assert full.value.code is ErrorCode.REQUEST_TIMED_OUT
+    controller.on_deposed()
+    del deciding
+    await asyncio.sleep(1)
+    gc.collect()
+    assert not unseen
+    assert not decided
+
+
+async def test_parts_of_a_controller_that_loses_its_lead_are_refused(cluster: ClusterStory) -> None:
+    controller, loop = cluster.controller, asyncio.get_running_loop()
+    unseen: list[object] = []
+    loop.set_exception_handler(lambda _, context: unseen.append(context["message"]))
+
+    def decide(_: ClusterImage) -> Decision[None]:
+        return Decision([NoOpRecord()], None)
+
+    deciding = asyncio.ensure_future(controller.decide_each([decide] * COUNT))
+    await asyncio.sleep(0)
+    controller.on_deposed()
+    with pytest.raises(KafkaError) as refused:
+        await deciding
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    gc.collect()
+    assert not unseen

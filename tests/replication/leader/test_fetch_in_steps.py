@@ -10,7 +10,8 @@ import pytest
 from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.fetch import PartitionData
-from tierlog.replication.leader.log_reader import PARTITIONS_A_STEP
+from tierlog.clients.protocol.primitives import size_of
+from tierlog.replication.leader.log_reader import PARTITIONS_A_STEP, LogReader
 from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from tierlog.tests.replication.broker_node import BrokerNode, count_waiting, values_in
 from tierlog.tests.replication.node import create, delete
@@ -182,3 +183,42 @@ async def test_stopping_answers_it(node: BrokerNode) -> None:
     await asyncio.sleep(1)
     await reader.node.replicas.leader_fetch.stop()
     assert len(await fetching) == MANY
+
+
+@pytest.mark.parametrize("after", range(1, 2 * MANY // PARTITIONS_A_STEP + 1))
+async def test_a_topic_that_is_made_again_in_a_pause_is_another(
+    node: BrokerNode, after: int
+) -> None:
+    reader = await reader_of_many(node)
+    steps = reader.steps()
+    some_steps(steps, after)
+    await delete(reader.node.controller, "t")
+    await reader_of_many(node)
+    node.append("t", b"of the new topic")
+    reader.node.append("t", b"of the new topic", partition=LAST)
+    results = await reader.fetch(steps)
+    assert not any(each.records and size_of(each.records) for each in results)
+    # One that waits already is answered when the topic goes.
+    is_read_again = after > MANY // PARTITIONS_A_STEP
+    assert results[LAST].error_code == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_read_again else ErrorCode.INCONSISTENT_TOPIC_ID
+    )
+    assert reader.waiting == 0
+
+
+@pytest.mark.parametrize("after", range(1, 2 * MANY // PARTITIONS_A_STEP + 1))
+async def test_a_failure_in_a_step_leaves_nothing_behind(
+    node: BrokerNode, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    reader = await reader_of_many(node)
+    steps = reader.steps()
+    some_steps(steps, after)
+
+    def fail(*_: object) -> None:
+        raise OSError("a failing disk")
+
+    monkeypatch.setattr(LogReader, "partition_for", fail)
+    with pytest.raises(OSError, match="a failing disk"):
+        await reader.fetch(steps)
+    await asyncio.sleep(0)
+    assert reader.waiting == 0

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from tierlog.broker.request.large_requests import LargeRequests
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.leader.log_reader import LogReader
@@ -214,3 +215,42 @@ async def test_large_fetches_that_one_change_completes_leave_the_loop_to_others(
     assert counts[-1] == len(waiting)
     assert max(after - before for before, after in pairwise(counts)) == 1
     assert all(each.error_code for each in waiting[0].result())
+
+
+@pytest.mark.parametrize("after", [1, 5, 12, 14, 20])
+async def test_a_leadership_that_ends_while_a_follower_reads_ends_its_fetch(
+    leader: Leader, after: int
+) -> None:
+    await follow_many(leader)
+    elect(leader, *range(MANY))
+    await leader.replicas.until_settled()
+    queue = LargeRequests()
+    asked = [
+        FetchPartition(TopicIdPartition(MANY_ID, "many", number), 0, 1 << 20, 1)
+        for number in range(MANY)
+    ]
+    params = FetchParams(SECOND, max_wait_ms=10_000, isolation=FetchIsolation.LOG_END)
+    steps = leader.replicas.leader_fetch.fetch_in_steps(params, asked, queue.submit)
+    for _ in range(after):
+        next(steps)
+    leader.publish(
+        *(
+            PartitionChangeRecord(
+                partition_id=number, topic_id=MANY_ID, isr=[SECOND], leader=SECOND
+            )
+            for number in range(MANY)
+        )
+    )
+    await leader.replicas.until_settled()
+    begin = asyncio.get_running_loop().time()
+    outcome = await queue.submit(steps)
+    if isinstance(outcome, asyncio.Future):
+        outcome = await cast("asyncio.Future[FetchResults]", outcome)
+    results = cast("FetchResults", outcome)
+    assert asyncio.get_running_loop().time() - begin < 1
+    assert len(results) == MANY
+    refusals = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+    # One that waits is read again when the first of them has changed.
+    assert refusals & {each.error_code for each in results}
+    assert {each.error_code for each in results} <= {*refusals, ErrorCode.NONE}
+    assert len(leader.replicas.leader_fetch.purgatory) == 0

@@ -20,8 +20,8 @@ from tierlog.replication.control.leadership.alter_partition import IsrRequest, a
 from tierlog.replication.control.leadership.leader_and_isr import (
     ELR_FEATURE,
     LostBroker,
+    elect_missing,
     elect_preferred,
-    elect_uncleanly,
     with_broker,
     without_broker,
 )
@@ -156,7 +156,7 @@ class PartitionWorld:
     def look(self) -> None:
         """The periodic elections of the controller."""
         self._replay(elect_preferred(self.image, 1_000))
-        self._replay(elect_uncleanly(self.image, 1_000))
+        self._replay(elect_missing(self.image, 1_000))
 
     def reassign(self, number: int, replicas: Sequence[int] | None) -> ErrorCode:
         """Move a partition, or call off its move."""
