@@ -273,8 +273,11 @@ class Broker:
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
         storage = NodeStorage(config, environment, self._dependencies.files, log_config)
+        if config.is_member:
+            # This code takes longer to load than a turn of the event loop may last.
+            await to_thread(import_module, ".cluster_member", __package__)
+        # No await from here until somebody unlocks the directories at a stop.
         storage.open()
-        await sleep(0)
         log_manager = storage.log_manager
         log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
@@ -587,8 +590,6 @@ class Broker:
         self, server: SocketServer, storage: NodeStorage, dynamic_config: DynamicConfig
     ) -> Controller:
         """The controller of a member of a cluster; it has caught up when this returns."""
-        # This code takes longer to load than a turn of the event loop may last.
-        await to_thread(import_module, ".cluster_member", __package__)
         from .cluster_member import ClusterMember, MemberTools
         from .metrics.quorum_metrics import register_controller_metrics, register_quorum_metrics
 
