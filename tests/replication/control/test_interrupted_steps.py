@@ -23,6 +23,10 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_transitions, "FOR_A_PART", PART + 1)
 
 
+def is_fenced(node: Node, broker_id: int) -> bool:
+    return node.image.brokers[broker_id].fenced
+
+
 def led_by(node: Node, broker_id: int) -> int:
     return sum(partition.leader == broker_id for partition in node.partitions)
 
@@ -95,7 +99,7 @@ def test_a_broker_that_shuts_down_may_go() -> None:
             await node.beat(1, 3)
             await shut_down(node, 2)
         assert led_by(node, 2) == 0
-        assert node.image.brokers[2].fenced
+        assert is_fenced(node, 2)
 
     tell(first, then)
 
@@ -105,10 +109,10 @@ def test_a_broker_that_stays_silent_is_fenced() -> None:
         await begin(node, node.keep_alive(1, 3, for_s=20), 2)
 
     async def then(node: Node) -> None:
-        assert not node.image.brokers[2].fenced
+        assert not is_fenced(node, 2)
         assert led_by(node, 2)
         await node.keep_alive(1, 3, for_s=20)
-        assert node.image.brokers[2].fenced
+        assert is_fenced(node, 2)
         assert led_by(node, 2) == 0
 
     tell(first, then)
@@ -145,7 +149,7 @@ async def test_a_broker_that_returns_while_it_is_fenced_is_fenced_before_it_lead
             await node.beat(2)
 
         def note(*_: object) -> None:
-            if not returned and not node.image.brokers[2].fenced and led_by(node, 2) == led - PART:
+            if not returned and not is_fenced(node, 2) and led_by(node, 2) == led - PART:
                 returned.append(asyncio.ensure_future(come_back()))
 
         led = led_by(node, 2)
