@@ -103,6 +103,7 @@ class LeaderFetch:
             outcome.readable_bytes >= params.min_bytes
             or outcome.must_answer
             or params.max_wait_ms <= 0
+            or not partitions
         ):
             if params.is_from_follower:
                 self._count_replicated(partitions, outcome.results)

@@ -10,14 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
 from ....clients.protocol.messages.api_versions import ApiVersionsRequest
 from ..processes.cluster import Cluster, ClusterNode
 from ..processes.process_usage import read_usage
-from ..requests.probe import NotUpError
 from ..requests.wire import Wire, WireError, partitions_at, prepare
 
 _ASK_S = 20.0
@@ -68,7 +67,7 @@ def cores_at_rest(cluster: Cluster) -> list[float]:
 
 def wait_until_whole(cluster: Cluster, partitions: int) -> None:
     """Wait until each of so many partitions has all its replicas in sync. Raises NotUpError."""
-    _until(lambda: _is_whole(cluster.brokers[0], partitions), cluster, "ISRs are not whole")
+    _until_whole(cluster, cluster.brokers[0], partitions)
 
 
 def kill_in_turn(cluster: Cluster, partitions: int, kills: int) -> Generator[PartitionKill]:
@@ -85,16 +84,28 @@ def _kill(cluster: Cluster, partitions: int, victim: ClusterNode) -> PartitionKi
     with _Watch(living) as watch:
         killed = time.monotonic()
         victim.kill()
-        _until(lambda: _is_led(living[0], partitions, others), cluster, "partitions without leader")
+        cluster.until(
+            lambda: _is_led(living[0], partitions, others) or None,
+            _WITHIN_S,
+            "some partitions have no leader",
+            _POLL_S,
+        )
         led = time.monotonic()
         time.sleep(_CALM_S)
         started = time.monotonic()
         victim.start()
-        _until(lambda: _is_whole(living[0], partitions), cluster, "ISRs are not whole")
+        _until_whole(cluster, living[0], partitions)
         whole = time.monotonic()
     elections = cluster.wait_for_leader().epoch - epoch
     return PartitionKill(
         led - killed, whole - started, elections, watch.fenced, watch.longest_answer_s
+    )
+
+
+def _until_whole(cluster: Cluster, node: ClusterNode, partitions: int) -> None:
+    """Wait until a broker says so. Raises NotUpError."""
+    cluster.until(
+        lambda: _is_whole(node, partitions) or None, _WITHIN_S, "some ISRs are not whole", _POLL_S
     )
 
 
@@ -109,16 +120,6 @@ def _is_whole(node: ClusterNode, partitions: int) -> bool:
     return len(described) >= partitions and all(
         len(partition.isr_nodes) == len(partition.replica_nodes) for partition in described
     )
-
-
-def _until(holds: Callable[[], bool], cluster: Cluster, otherwise: str) -> None:
-    deadline = time.monotonic() + _WITHIN_S
-    while not holds():
-        if time.monotonic() > deadline:
-            error = NotUpError(f"Within {_WITHIN_S:g} s: {otherwise}.")
-            error.add_note(cluster.log_tails())
-            raise error
-        time.sleep(_POLL_S)
 
 
 class _Watch:
@@ -148,12 +149,11 @@ class _Watch:
         request = prepare(ApiVersionsRequest(), _PING_VERSION)
         with Wire(node.bootstrap, _WITHIN_S) as wire:
             while not self._ends.wait(_PING_S):
-                began = time.monotonic()
                 try:
-                    wire.answer_ms(request)
+                    answer_s = wire.answer_ms(request) / 1_000
                 except WireError:
                     return
-                self.longest_answer_s = max(self.longest_answer_s, time.monotonic() - began)
+                self.longest_answer_s = max(self.longest_answer_s, answer_s)
 
     def _look(self) -> None:
         everyone = {node.node_id for node in self._living}

@@ -297,7 +297,7 @@ class Cluster:
             now = self.leader()
             return now if now is not None and now.epoch > after_epoch else None
 
-        return self._until(lead, timeout_s, f"no leader after epoch {after_epoch}")
+        return self.until(lead, timeout_s, f"no leader after epoch {after_epoch}")
 
     def wait_until_caught_up(self, timeout_s: float = _UP_WITHIN_S) -> None:
         """Wait until all brokers that run are unfenced in the eyes of all, and all voters that run
@@ -319,16 +319,23 @@ class Cluster:
                 return True
             return None
 
-        self._until(is_so, timeout_s, "some nodes have not caught up")
+        self.until(is_so, timeout_s, "some nodes have not caught up")
 
-    def _until(self, value: Callable[[], T | None], timeout_s: float, otherwise: str) -> T:
+    def until(
+        self,
+        value: Callable[[], T | None],
+        timeout_s: float,
+        otherwise: str,
+        poll_s: float = _POLL_S * 2,
+    ) -> T:
+        """Wait for a value, asked for every `poll_s`. Raises NotUpError, with the ends of logs."""
         deadline = time.monotonic() + timeout_s
         while (result := value()) is None:
             if time.monotonic() > deadline:
                 error = NotUpError(f"Within {timeout_s:g} s: {otherwise}.")
                 error.add_note(self.log_tails())
                 raise error
-            time.sleep(_POLL_S * 2)
+            time.sleep(poll_s)
         return result
 
     def log_tails(self, lines: int = 15) -> str:
